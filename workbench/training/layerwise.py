@@ -58,9 +58,11 @@ class LayerwiseModel:
         self._passes[first, last] = passed
         return passed.features
 
-    def loss(self, outputs: Features, where: str) -> tuple[float, Gradient]:
-        """The mean loss, and its gradient by the model's outputs; errors as `loss_gradient`."""
-        return loss_gradient(outputs, where, self.objective)
+    def loss(
+        self, outputs: Features, where: str, weight: float = 1.0
+    ) -> tuple[float, Gradient]:
+        """The weighted mean loss, and its gradient by the model's outputs; see `loss_gradient`."""
+        return loss_gradient(outputs, where, self.objective, weight)
 
     def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
         """Gradient before layer `first`; those of parameters add up in the flat vector.

@@ -100,9 +100,9 @@ def backward(passed: Pass, gradient: Gradient) -> Gradient:
 
 
 def loss_gradient(
-    scores: Features, where: str, objective: Objective = CLASSES
+    scores: Features, where: str, objective: Objective = CLASSES, weight: float = 1.0
 ) -> tuple[float, Gradient]:
-    """Mean loss of a batch, and its gradient by the model's outputs.
+    """Mean loss of a batch, times a weight, and its gradient by the model's outputs.
 
     Raises DivergedError: the loss is not finite; `where` says on which node, and when.
     """
@@ -111,7 +111,7 @@ def loss_gradient(
     outputs = tuple(tensor.detach().requires_grad_() for tensor in scores.tensors)
     with torch.enable_grad():
         whole = outputs[0] if len(outputs) == 1 else outputs
-        value = objective.value(whole, scores.labels)
+        value = weight * objective.value(whole, scores.labels)
     return check_finite(value.item(), where), torch.autograd.grad(value, outputs)
 
 

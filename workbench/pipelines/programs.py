@@ -1,0 +1,272 @@
+"""Programs of the nodes of a pipeline: each carries its list of operations out.
+
+A pass of a micro-batch waits for its rows from the replicas before it, computes, and sends on the
+rows that the replicas behind it have. At the end of a step, replicas of a stage sum their
+gradients, and so do all that hold a tied weight; then every node updates its weights, and begins
+the next step. A stage without backward passes begins a step with the stage behind it.
+
+Without a flush (PipeDream, Narayanan et al. 2019) one list goes over all steps: each micro-batch is
+a step of its own, and a stage updates its weights after each backward pass.
+
+Where messages block, sender and receiver meet by control messages. A link's latency delays these,
+too, which the cost model leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from workbench.clusters import Cluster, Node
+from workbench.pipelines.costs import (
+    Problem,
+    Reduction,
+    check,
+    link_of,
+    reductions,
+    step_s,
+    update_s,
+)
+from workbench.pipelines.learning import Learner
+from workbench.pipelines.schedules import Plan, Step, Transfer, operations, source, transfers
+from workbench.runtime import Message
+from workbench.sharding.collectives import all_reduce
+from workbench.utils.checks import UserError, check_truth, check_whole
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context, Program
+
+Arrival = Callable[["Context", int], Awaitable[None]]
+"""Waits on a node of the first stage until the samples of a step are there."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Worker:
+    """Program of a node with one or more stages.
+
+    Attributes
+    ----------
+    node
+        Its number in problem, plan and cluster.
+    iterations
+        Steps of `problem.batch` samples.
+    flushes
+        Whether a step ends before the next begins; otherwise micro-batches follow each other.
+    arrival
+        Waits for samples that others send; by default they are there.
+    """
+
+    node: int
+    iterations: int
+    problem: Problem
+    plan: Plan
+    flushes: bool = True
+    learner: Learner = field(default_factory=Learner)
+    arrival: Arrival | None = None
+    _tensors: dict[Transfer, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _sums(self) -> list[tuple[int, Reduction]]:
+        """Reductions in which the node takes part, each with its number."""
+        every = enumerate(reductions(self.problem, self.plan))
+        return [(number, each) for number, each in every if self.node in each.nodes]
+
+    async def __call__(self, context: Context) -> None:
+        """Carry out all steps."""
+        plan, trained = self.plan, self.problem.first_trained
+        if not self.flushes:
+            plan = replace(plan, microbatches=self.iterations * plan.microbatches)
+            for each in operations(plan, trained)[self.node]:
+                await self._carry_out(context, each)
+            return
+        own = operations(plan, trained)[self.node]
+        for iteration in range(self.iterations):
+            self.learner.begin(iteration)
+            await self._begin(context, iteration)
+            for each in own:
+                await self._carry_out(context, each, iteration)
+            await self._update(context)
+
+    async def _begin(self, context: Context, iteration: int) -> None:
+        """Begin a step after the stage behind, if there are no gradients to wait for."""
+        stages, trained = self.plan.stages, self.problem.first_trained
+        if not iteration:
+            return
+        for number, stage in enumerate(stages[:-1]):
+            behind = stages[number + 1].nodes[0]
+            if stage.last < trained and self.node in stage.nodes and behind != self.node:
+                await context.receive(f"begin {number}", sender=behind)
+            if self.node == behind and stage.last < trained:
+                for node in stage.nodes:
+                    if node != behind:
+                        message = Message(context.node, f"begin {number}", control=True)
+                        context.send(node, message)
+
+    async def _carry_out(
+        self, context: Context, each: Step | Transfer, iteration: int = 0
+    ) -> None:
+        if isinstance(each, Step):
+            await self._compute(context, each, iteration)
+        elif each.sender == self.node:
+            await self._send(context, each)
+        else:
+            await self._receive(context, each)
+
+    async def _compute(self, context: Context, step: Step, iteration: int) -> None:
+        learner, each_step = self.learner, self.plan.microbatches
+        before = source(self.plan, step)
+        given = None
+        if before is not None:
+            rows = [each for each in transfers(self.plan, before, step) if self.node == each[2]]
+            given = learner.join([self._tensors.pop(each) for each in rows])
+        elif not step.backward and step.microbatch % each_step == 0 and self.arrival is not None:
+            await self.arrival(context, iteration + step.microbatch // each_step)
+        result = await context.compute(
+            partial(learner.backward if step.backward else learner.forward, step, given),
+            cost_s=step_s(self.problem, self.plan, self.node, step),
+            lane="backward" if step.backward else "forward",
+            label=str(step),
+        )
+        after = Step(step.stage + (-1 if step.backward else 1), *step[1:])
+        stages = self.plan.stages
+        if 0 <= after.stage < len(stages) and not (
+            step.backward and stages[after.stage].last < self.problem.first_trained
+        ):
+            start = next(low for node, low, _ in stages[step.stage].rows() if node == self.node)
+            for each in transfers(self.plan, step, after):
+                if each.sender == self.node:
+                    rows = slice(each.start - start, each.stop - start)
+                    self._tensors[each] = learner.rows(result, rows)
+        if step.backward and not self.flushes:
+            await self._update(context)
+
+    async def _send(self, context: Context, each: Transfer) -> None:
+        """Send rows; where messages block, once the receiver is ready, until they arrive."""
+        topic, to, blocking = str(each.after), each.receiver, self.plan.blocking
+        if blocking:
+            await context.receive(f"{topic} wanted", sender=to)
+        size_bytes = transfer_bytes(self.problem, self.plan, each)
+        payload = self._tensors.pop(each)
+        context.send(to, Message(context.node, topic, payload, size_bytes))
+        if blocking:
+            await context.receive(f"{topic} arrived", sender=to)
+
+    async def _receive(self, context: Context, each: Transfer) -> None:
+        topic, sender, blocking = str(each.after), each.sender, self.plan.blocking
+        if blocking:
+            context.send(sender, Message(context.node, f"{topic} wanted", control=True))
+        message = await context.receive(topic, sender=sender)
+        if blocking:
+            context.send(sender, Message(context.node, f"{topic} arrived", control=True))
+        self._tensors[each] = message.payload
+
+    async def _update(self, context: Context) -> None:
+        """Sum gradients with others and update the weights; record losses and models."""
+        for number, (nodes, size_bytes) in self._sums:
+            value = self.learner.gradients(number)
+            await all_reduce(context, nodes, value, size_bytes, topic=f"sum {number}")
+            self.learner.set_gradients(number, value)
+        cost_s = update_s(self.problem, self.plan, self.node)
+        records = await context.compute(self.learner.step, cost_s=cost_s, lane="update")
+        for value in records:
+            context.record(value)
+
+    def warm_up(self) -> None:
+        """Compute the gradient of the first micro-batch, and forget it."""
+        self.learner.warm_up()
+
+
+async def _idle(context: Context) -> None:
+    """Program of a node without a stage."""
+
+
+def transfer_bytes(problem: Problem, plan: Plan, each: Transfer) -> float:
+    """Bytes of a message between stages; gradients are as large as activations."""
+    cut = plan.stages[each.after.stage - each.after.backward].last
+    return float(problem.output_bytes[cut - 1] * (each.stop - each.start))
+
+
+def cluster_of(problem: Problem, names: Sequence[str] = ()) -> Cluster:
+    """The nodes and links of a problem; no two links share anything."""
+    names = names or [f"node{node}" for node in range(problem.nodes)]
+    links = {ends: link for ends, link in problem.links.items() if ends[0] != ends[1]}
+    return Cluster([Node(name) for name in names], links)
+
+
+def programs_of(
+    problem: Problem,
+    plan: Plan,
+    iterations: int,
+    *,
+    flushes: bool = True,
+    learners: Sequence[Learner] = (),
+    arrivals: Sequence[Arrival | None] = (),
+) -> list[Program]:
+    """Programs for the nodes of ``cluster_of(problem)``, in their order.
+
+    Parameters
+    ----------
+    flushes
+        Whether all micro-batches of a step end before its update, as in GPipe and 1F1B. Without,
+        it is PipeDream: see `check_without_flush`.
+    learners
+        What each node learns with; without these only bytes move.
+    arrivals
+        How each node waits for the samples of a step.
+
+    Raises
+    ------
+    UserError
+        The plan is not one for this problem, or sends between nodes without a link.
+    """
+    check(problem, plan)
+    check_truth("flushes", flushes)
+    iterations = check_whole("iterations", iterations, 1)
+    if not flushes:
+        check_without_flush(problem, plan)
+    for each in (each for own in operations(plan).values() for each in own):
+        if isinstance(each, Transfer) and not each.after.backward:
+            link_of(problem, each.sender, each.receiver)
+    programs: list[Program] = []
+    for node in range(problem.nodes):
+        if node not in plan.nodes:
+            programs.append(_idle)
+            continue
+        programs.append(
+            Worker(
+                node=node,
+                iterations=iterations,
+                problem=problem,
+                plan=plan,
+                flushes=flushes,
+                learner=learners[node] if learners else Learner(),
+                arrival=arrivals[node] if arrivals else None,
+            )
+        )
+    return programs
+
+
+def check_without_flush(problem: Problem, plan: Plan) -> None:
+    """Refuse a plan that PipeDream cannot carry out.
+
+    Raises UserError: GPipe's schedule; a node with several stages; a weight tied over stages, whose
+    copies would be updated at different times.
+    """
+    if plan.schedule != "1f1b":
+        raise UserError(f"schedule is {plan.schedule!r}; a pipeline without a flush needs '1f1b'")
+    if sum(len(stage.samples) for stage in plan.stages) > len(plan.nodes):
+        raise UserError("a node is in several stages; without a flush give each node one stage")
+    for weight in problem.tied:
+        stages = [
+            number
+            for number, stage in enumerate(plan.stages, start=1)
+            if any(stage.first <= layer <= stage.last for layer in weight.layers)
+        ]
+        if len(stages) > 1:
+            raise UserError(
+                f"layers {', '.join(map(str, weight.layers))} share a weight, but are in stages "
+                f"{', '.join(map(str, stages))}, which update it at different times; give them to "
+                "one stage, or train with a flush"
+            )

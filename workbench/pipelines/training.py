@@ -1,0 +1,240 @@
+"""Trains a model in a pipeline: true learning, virtual time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench import training
+from workbench.pipelines.costs import Problem, check, reductions
+from workbench.pipelines.learning import StageEpochs, StageLearner, slices_of
+from workbench.pipelines.programs import cluster_of, programs_of
+from workbench.pipelines.schedules import Plan
+from workbench.runtime import Fault, Run
+from workbench.training import FlatModel, Pieces, RunOptions, TrainingError
+from workbench.utils.checks import UserError, check_kind, check_truth
+
+if TYPE_CHECKING:
+    from torch import Tensor  # noqa: F401, in a string
+
+    from workbench.clusters import Cluster
+    from workbench.runtime.progress import Progress
+
+__all__ = ["Setup", "Trained", "TrainingError", "train"]
+
+
+@dataclass(frozen=True)
+class Setup(training.WholeBatches):
+    """A training in a pipeline.
+
+    Attributes
+    ----------
+    model, dataset, objective, outputs, sgd, seed, epochs, iterations
+        As for `workbench.training.WholeBatches`.
+    problem
+        Nodes, links and the batch of a step; of as many layers as the model.
+    flushes
+        Whether a step's micro-batches all end before the update. Without, it is PipeDream: each
+        micro-batch is a step of SGD, and stages use weights of different age.
+    cluster
+        Nodes and links on which it runs; by default those of the problem.
+    """
+
+    problem: Problem
+    flushes: bool = True
+    cluster: Cluster | None = None
+
+    in_own_type = True
+
+    def __post_init__(self) -> None:
+        check_kind("the problem", self.problem, Problem, "a pipelines.Problem")
+        check_truth("flushes", self.flushes)
+        super().__post_init__()
+        if self.cluster is None:
+            object.__setattr__(self, "cluster", cluster_of(self.problem))
+
+    @property
+    def samples_per_batch(self) -> int:
+        """Samples of the problem's batch."""
+        return self.problem.batch
+
+    def programs(self, how: Plan) -> StagePrograms:
+        """Programs of the nodes, and what they learn with; `how` as for `train`."""
+        problem, plan = self.problem, how
+        check(problem, plan)
+        flat, batches = self.begin()
+        pieces, ends = self.pieces(flat), self.epoch_ends
+        name = self.model if isinstance(self.model, str) else type(flat.module).__name__
+        if len(pieces) != problem.layers:
+            raise UserError(
+                f"the problem has {problem.layers} layers, but {name} has {len(pieces)}; make it "
+                "of the model's profile"
+            )
+        trained = next(n for n, used in enumerate(pieces.parameters, start=1) if used)
+        if trained < problem.first_trained:
+            raise UserError(
+                f"the problem trains layers from {problem.first_trained} on, but {name} from "
+                f"{trained} on; give first_trained={trained}, or freeze the layers below"
+            )
+        parts = [
+            slices_of(frozenset().union(*pieces.parameters[stage.first - 1 : stage.last]), flat)
+            for stage in plan.stages
+        ]
+        summed = _summed(problem, plan, pieces, flat, name)
+        learners = []
+        assert self.cluster is not None
+        for node in range(problem.nodes):
+            replica = flat.replica()
+            layers = [
+                layer
+                for stage in plan.stages
+                if node in stage.nodes
+                for layer in range(stage.first, stage.last + 1)
+            ]
+            names = frozenset().union(*(pieces.parameters[layer - 1] for layer in layers))
+            learners.append(
+                StageLearner(
+                    node=node,
+                    name=self.cluster.names[node],
+                    plan=plan,
+                    first_trained=problem.first_trained,
+                    pieces=pieces.on(replica.module),
+                    flat=replica,
+                    batches=batches,
+                    own=slices_of(names, flat),
+                    summed=summed,
+                    sgd=self.sgd,
+                    seed=self.seed,
+                    epoch_ends=ends,
+                    objective=self.objective,
+                    flushes=self.flushes,
+                )
+            )
+        programs = programs_of(problem, plan, ends[-1], flushes=self.flushes, learners=learners)
+        epochs = StageEpochs(flat, pieces, plan, parts, self.dataset, self.objective)
+        return StagePrograms(
+            self, self.cluster, programs, epochs, ends, plan, losses=epochs.losses
+        )
+
+    def check_faults(self, faults: Sequence[Fault], how: object) -> None:
+        """Refuse those that lose anything: all stages wait for each other."""
+        training.check_losing_nothing(faults)
+
+
+def _summed(
+    problem: Problem, plan: Plan, pieces: Pieces, flat: FlatModel, name: str
+) -> dict[int, list[slice]]:
+    """Parts of the vector that are summed in each of `reductions`.
+
+    Raises UserError: the model ties other weights over the plan's stages than the problem does.
+    """
+    stage_of = {
+        layer: number
+        for number, stage in enumerate(plan.stages)
+        for layer in range(stage.first, stage.last + 1)
+    }
+    item_bytes = flat.layout.item_bytes
+    users: defaultdict[str, list[int]] = defaultdict(list)
+    for layer, used in enumerate(pieces.parameters, start=1):
+        for weight in used:
+            users[weight].append(layer)
+    tied = {  # tensor -> size and layers
+        weight: ((part.stop - part.start) * item_bytes, tuple(users[weight]))
+        for weight, part in flat.layout.tensor_slices.items()
+        if len({stage_of[layer] for layer in users[weight]}) > 1
+    }
+    stated = [
+        (weight.size_bytes, tuple(sorted(weight.layers)))
+        for weight in problem.tied
+        if len({stage_of[layer] for layer in weight.layers}) > 1
+    ]
+    if sorted(stated) != sorted(tied.values()):
+        weight = next(iter(tied), None)
+        held = f"{name} uses {weight!r} in layers {users[weight]}" if weight else f"{name} ties none"
+        raise UserError(
+            f"the problem's weights tied over stages are {stated or 'none'}, but {held}; give "
+            f"tied=({', '.join(f'Tied{each}' for each in tied.values())})"
+        )
+    groups: list[tuple[tuple[int, ...], list[slice]]] = []
+    for stage in plan.stages:
+        names = frozenset().union(*pieces.parameters[stage.first - 1 : stage.last]) - tied.keys()
+        groups.append((stage.nodes, slices_of(names, flat)))
+    left: Mapping[str, Any] = dict(tied)
+    for each in stated:
+        weight = next(weight for weight, about in left.items() if about == each)
+        left = {other: about for other, about in left.items() if other != weight}
+        nodes = {
+            node for layer in each[1] for node in plan.stages[stage_of[layer]].nodes
+        }
+        groups.append((tuple(sorted(nodes)), slices_of({weight}, flat)))
+    found = [parts for nodes, parts in groups if len(nodes) > 1 and parts]
+    sizes = [each.size_bytes for each in reductions(problem, plan)]
+    learnt = [item_bytes * sum(part.stop - part.start for part in parts) for parts in found]
+    if len(sizes) != len(learnt):
+        raise UserError(
+            f"the problem sums {sizes} bytes of gradients, but {name} has {learnt} bytes; make the "
+            "problem of the model's profile"
+        )
+    return dict(enumerate(found))
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(training.Trained["Tensor"]):
+    """Result of a training.
+
+    Attributes
+    ----------
+    plan
+        What it was trained under.
+    losses
+        Mean over the batch, of each step before its update.
+    """
+
+    plan: Plan
+    losses: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class StagePrograms(training.OneModel[Trained]):
+    """Programs of the nodes under `plan`, and what they record."""
+
+    epochs: StageEpochs
+    plan: Plan
+
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take a node's loss of a step, or its model at the end of an epoch."""
+        self.epochs.observe(at_s, node, value)
+
+    def trained(self, run: Run) -> Trained:
+        """The finished epochs."""
+        return Trained(self.epochs.frame, self.epochs.weights, run, self.plan, self.losses)
+
+
+def train(
+    setup: Setup,
+    plan: Plan,
+    *,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained:
+    """Train under a plan.
+
+    With `Setup.flushes` the weights are those of one machine that accumulates gradients over the
+    same micro-batches: bit for bit with one replica a stage, unless layers share a weight. Each
+    epoch is evaluated as it ends, which takes no virtual time.
+
+    The options are those of `training.RunOptions`. Only faults that lose nothing are taken, such as
+    `SlowDown`; for others, `simulate` what ``setup.programs`` returns.
+
+    Raises
+    ------
+    TrainingError
+        The loss is not finite any more, or a program failed; the error's `trained` has the finished
+        epochs.
+    """
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, problem)")
+    return training.train(setup, plan, RunOptions(faults, trace, progress, threads))
