@@ -161,17 +161,19 @@ class StageLearner(Learner):
     def backward(self, step: Step, gradient: Gradient | None) -> Gradient:
         """Gradient before the stage; those of parameters add up in the flat vector."""
         model, features = self._in_flight.pop(step), self._features.pop(step, None)
-        if self.plan.recompute[step.stage]:
+        recomputes = self.plan.recompute[step.stage]
+        buffers = get_buffers(model.flat.module) if recomputes else {}
+        if recomputes:
             assert features is not None
-            buffers = get_buffers(model.flat.module)
             features = self._pass(model, step, features)
-            set_buffers(model.flat.module, buffers)  # as the first forward pass left them
         if gradient is None:
             assert features is not None
             gradient = self._of_loss(model, step, features)
         stage = self.plan.stages[step.stage]
         for layer in range(stage.last, stage.first - 1, -1):
             gradient = model.backward(layer, layer, gradient)
+        if recomputes:
+            set_buffers(model.flat.module, buffers)  # which only the first forward pass changes
         if not self.flushes:
             self.flat.gradients.copy_(model.flat.gradients)
             self._stashed.append(model.flat)
@@ -254,8 +256,9 @@ class StageLearner(Learner):
 
     def step(self) -> list[StepLoss | StageModel]:
         """Update the own parts; return the loss of a step, and at the end of an epoch the model."""
+        weights, gradients = self.flat.parameters, self.flat.gradients
         for part in self.own:
-            self.sgd.step(self.flat.parameters[part], self.flat.gradients[part], self.velocity[part])
+            self.sgd.step(weights[part], gradients[part], self.velocity[part])
         self._done += 1
         steps, left = divmod(self._done, 1 if self.flushes else self.plan.microbatches)
         if left:
@@ -306,6 +309,7 @@ class StageEpochs(Epochs):
         pieces: Pieces,
         plan: Plan,
         parts: Sequence[Sequence[slice]],
+        *,
         dataset: Dataset,
         objective: Objective = CLASSES,
     ) -> None:
@@ -368,6 +372,7 @@ def slices_of(names: Collection[str], flat: FlatModel) -> list[slice]:
         if name not in names:
             continue
         if merged and merged[-1].stop == part.start:
-            part = slice(merged.pop().start, part.stop)
-        merged.append(part)
+            merged[-1] = slice(merged[-1].start, part.stop)
+        else:
+            merged.append(part)
     return merged

@@ -94,19 +94,21 @@ class Worker:
         stages, trained = self.plan.stages, self.problem.first_trained
         if not iteration:
             return
-        for number, stage in enumerate(stages[:-1]):
-            behind = stages[number + 1].nodes[0]
-            if stage.last < trained and self.node in stage.nodes and behind != self.node:
-                await context.receive(f"begin {number}", sender=behind)
-            if self.node == behind and stage.last < trained:
-                for node in stage.nodes:
+        forward_only = [number for number, stage in enumerate(stages) if stage.last < trained]
+        for number in reversed(forward_only):
+            nodes, behind, topic = (
+                stages[number].nodes,
+                stages[number + 1].nodes[0],
+                f"begin {number}",
+            )
+            if self.node in nodes and self.node != behind:
+                await context.receive(topic, sender=behind)
+            if self.node == behind:
+                for node in nodes:
                     if node != behind:
-                        message = Message(context.node, f"begin {number}", control=True)
-                        context.send(node, message)
+                        context.send(node, Message(context.node, topic, control=True))
 
-    async def _carry_out(
-        self, context: Context, each: Step | Transfer, iteration: int = 0
-    ) -> None:
+    async def _carry_out(self, context: Context, each: Step | Transfer, iteration: int = 0) -> None:
         if isinstance(each, Step):
             await self._compute(context, each, iteration)
         elif each.sender == self.node:

@@ -113,10 +113,10 @@ class Setup(training.WholeBatches):
                 )
             )
         programs = programs_of(problem, plan, ends[-1], flushes=self.flushes, learners=learners)
-        epochs = StageEpochs(flat, pieces, plan, parts, self.dataset, self.objective)
-        return StagePrograms(
-            self, self.cluster, programs, epochs, ends, plan, losses=epochs.losses
+        epochs = StageEpochs(
+            flat, pieces, plan, parts, dataset=self.dataset, objective=self.objective
         )
+        return StagePrograms(self, self.cluster, programs, epochs, ends, plan, losses=epochs.losses)
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
         """Refuse those that lose anything: all stages wait for each other."""
@@ -152,7 +152,9 @@ def _summed(
     ]
     if sorted(stated) != sorted(tied.values()):
         weight = next(iter(tied), None)
-        held = f"{name} uses {weight!r} in layers {users[weight]}" if weight else f"{name} ties none"
+        held = (
+            f"{name} uses {weight!r} in layers {users[weight]}" if weight else f"{name} ties none"
+        )
         raise UserError(
             f"the problem's weights tied over stages are {stated or 'none'}, but {held}; give "
             f"tied=({', '.join(f'Tied{each}' for each in tied.values())})"
@@ -165,9 +167,7 @@ def _summed(
     for each in stated:
         weight = next(weight for weight, about in left.items() if about == each)
         left = {other: about for other, about in left.items() if other != weight}
-        nodes = {
-            node for layer in each[1] for node in plan.stages[stage_of[layer]].nodes
-        }
+        nodes = {node for layer in each[1] for node in plan.stages[stage_of[layer]].nodes}
         groups.append((tuple(sorted(nodes)), slices_of({weight}, flat)))
     found = [parts for nodes, parts in groups if len(nodes) > 1 and parts]
     sizes = [each.size_bytes for each in reductions(problem, plan)]

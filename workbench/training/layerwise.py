@@ -58,9 +58,7 @@ class LayerwiseModel:
         self._passes[first, last] = passed
         return passed.features
 
-    def loss(
-        self, outputs: Features, where: str, weight: float = 1.0
-    ) -> tuple[float, Gradient]:
+    def loss(self, outputs: Features, where: str, weight: float = 1.0) -> tuple[float, Gradient]:
         """The weighted mean loss, and its gradient by the model's outputs; see `loss_gradient`."""
         return loss_gradient(outputs, where, self.objective, weight)
 
