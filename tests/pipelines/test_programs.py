@@ -23,7 +23,8 @@ def some_problem(random: Random, *, latency: bool) -> Problem:
         return np.array([[random.choice([0.0, random.random()])] * layers for _ in range(nodes)])
 
     def link() -> Link:
-        bps = random.choice([1e2, 1e3, float("inf"), Schedule((0, 1, 3), (1e3, 0, 1e2))])
+        rates: list[float | Schedule] = [1e2, 1e3, float("inf"), Schedule((0, 1, 3), (1e3, 0, 1e2))]
+        bps = random.choice(rates)
         late = random.choice([0.0, 0.2]) if latency else 0.0
         return Link(bps, overhead_s=random.choice([0.0, 0.1]), latency_s=late)
 
@@ -46,7 +47,7 @@ def some_plan(random: Random, problem: Problem) -> Plan:
     count = random.choice([m for m in range(1, problem.batch + 1) if problem.batch % m == 0])
     samples = problem.batch // count
     nodes = random.sample(range(problem.nodes), problem.nodes)
-    stages, first = [], 1
+    stages, first = list[Stage](), 1
     number = random.randint(1, min(len(nodes), problem.layers))
     lasts = [*sorted(random.sample(range(1, problem.layers), number - 1)), problem.layers]
     for last in lasts:

@@ -18,7 +18,7 @@ from workbench.clusters import Link
 from workbench.pipelines import Plan, Problem, Stage, Tied
 from workbench.pipelines.training import Setup, Trained, train
 from workbench.training import RunOptions
-from workbench.training.passes import tensors_of
+from workbench.training.evaluation import tensors_of
 from workbench.training.repeatable import STEP, seeded
 from workbench.utils.checks import UserError
 from workbench.zoo.gpt import GPT
@@ -95,10 +95,11 @@ def setup_of(make: Callable[[], nn.Module], nodes: int = 4, **changes: Any) -> S
     trained = next(n for n, size in enumerate(profile.table["param_bytes"], start=1) if size)
     layers = len(profile)
     seconds = np.linspace(1, 2, nodes)[:, None] * np.ones(layers)
-    given = {"forward_s": seconds, "backward_s": 2 * seconds, "update_s": 0.1 * seconds}
     problem = replace(
         uniform(nodes, BATCH),
-        **given,
+        forward_s=seconds,
+        backward_s=2 * seconds,
+        update_s=0.1 * seconds,
         param_bytes=profile.table["param_bytes"].to_numpy(),
         output_bytes=profile.table["output_bytes"].to_numpy(),
         tied=profile.tied,

@@ -14,12 +14,12 @@ too, which the cost model leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from workbench.clusters import Cluster, Node
+from workbench.clusters import Cluster, Link, Node
 from workbench.pipelines.costs import (
     Problem,
     Reduction,
@@ -36,6 +36,7 @@ from workbench.sharding.collectives import all_reduce
 from workbench.utils.checks import UserError, check_truth, check_whole
 
 if TYPE_CHECKING:
+    from workbench.clusters.cluster import Name
     from workbench.runtime import Context, Program
 
 Arrival = Callable[["Context", int], Awaitable[None]]
@@ -121,8 +122,9 @@ class Worker:
         before = source(self.plan, step)
         given = None
         if before is not None:
-            rows = [each for each in transfers(self.plan, before, step) if self.node == each[2]]
-            given = learner.join([self._tensors.pop(each) for each in rows])
+            every = transfers(self.plan, before, step)
+            own = [each for each in every if each.receiver == self.node]
+            given = learner.join([self._tensors.pop(each) for each in own])
         elif not step.backward and step.microbatch % each_step == 0 and self.arrival is not None:
             await self.arrival(context, iteration + step.microbatch // each_step)
         result = await context.compute(
@@ -193,7 +195,11 @@ def transfer_bytes(problem: Problem, plan: Plan, each: Transfer) -> float:
 def cluster_of(problem: Problem, names: Sequence[str] = ()) -> Cluster:
     """The nodes and links of a problem; no two links share anything."""
     names = names or [f"node{node}" for node in range(problem.nodes)]
-    links = {ends: link for ends, link in problem.links.items() if ends[0] != ends[1]}
+    links: Mapping[tuple[Name, Name], Link] = {
+        (source, target): link
+        for (source, target), link in problem.links.items()
+        if source != target
+    }
     return Cluster([Node(name) for name in names], links)
 
 

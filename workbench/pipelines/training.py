@@ -151,10 +151,9 @@ def _summed(
         if len({stage_of[layer] for layer in weight.layers}) > 1
     ]
     if sorted(stated) != sorted(tied.values()):
-        weight = next(iter(tied), None)
-        held = (
-            f"{name} uses {weight!r} in layers {users[weight]}" if weight else f"{name} ties none"
-        )
+        held = f"{name} ties none"
+        for weight in tied:
+            held = f"{name} uses {weight!r} in layers {users[weight]}"
         raise UserError(
             f"the problem's weights tied over stages are {stated or 'none'}, but {held}; give "
             f"tied=({', '.join(f'Tied{each}' for each in tied.values())})"
