@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+from tests.long import usually
 from tests.oracles import pipelines as oracle
 from tests.pipelines.problems import drawn
 from workbench.clusters import Link
-from workbench.pipelines import Problem, iteration
+from workbench.pipelines import Problem, Tied, iteration
 from workbench.pipelines.costs import fits
 from workbench.pipelines.dynamic import pipedream_stages
 from workbench.pipelines.planners import pipedream, pipeline
@@ -22,7 +23,7 @@ from workbench.utils.files import ROOT
 Floats = NDArray[np.float64]
 MEASURED = Path(os.environ.get("WORKBENCH_MEASURED", ROOT.parent / "shared" / "measured"))
 
-SIZES = [(2, 2), (4, 2), (8, 2), (3, 3), (4, 3), (5, 3), (4, 4), (3, 4)]
+SIZES = [(2, 2), (4, 2), (8, 2), (3, 3), (4, 3), (5, 3), (3, 4), (4, 4)]
 """Layers and nodes; trying all plans takes longer with each."""
 
 
@@ -41,9 +42,9 @@ def no_plan_is_faster(seed: int, layers: int, nodes: int) -> None:
     assert iteration(problem, plan).total_s <= least_s * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3 * len(SIZES)))
+@pytest.mark.parametrize("seed", usually([n for n in range(16) if n % 8 != 7], range(500)))
 def test_no_plan_is_faster(seed: int) -> None:
-    no_plan_is_faster(seed, *SIZES[seed // 3])
+    no_plan_is_faster(seed, *SIZES[seed % len(SIZES)])
 
 
 def test_a_plan_is_no_slower_than_pipedreams_where_not_all_are_tried() -> None:
@@ -103,3 +104,28 @@ def test_pipedreams_planner_replicates_convolutions_and_not_large_linear_layers(
     assert pipedream_stages(problem) == [(1, 15, 15), (16, 16, 1)]
     plan = pipedream(problem)
     assert [len(stage.nodes) for stage in plan.stages] == [15, 1]
+
+
+def test_layers_of_a_tied_weight_are_put_on_one_node_where_that_saves_its_gradients() -> None:
+    """A first layer with the last one's weight, which takes no time itself."""
+    seconds = np.tile([0.0, 1.0, 1.0, 1.0], (3, 1))
+    weight = Tied(10_000, (1, 4))
+    problem = Problem(
+        forward_s=seconds,
+        backward_s=2 * seconds,
+        update_s=np.zeros((3, 4)),
+        param_bytes=np.array([1e4, 1e4, 1e4, 0.0]),
+        output_bytes=np.ones(4),
+        links=dict.fromkeys(pairs(3), Link(800.0)),
+        batch=8,
+        tied=(weight,),
+    )
+    plan = pipeline(problem)
+    assert [(stage.first, stage.last, stage.nodes) for stage in plan.stages] == [
+        (1, 1, (2,)),
+        (2, 2, (0,)),
+        (3, 3, (1,)),
+        (4, 4, (2,)),
+    ]
+    apart = pipeline(replace(problem, links=dict.fromkeys(pairs(3), Link(1e9))))
+    assert iteration(problem, plan).total_s < iteration(problem, apart).total_s

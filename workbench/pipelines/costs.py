@@ -393,15 +393,19 @@ class _Walk:
         self, node: int, sequence: Iterable[Step | Transfer]
     ) -> Iterator[_Compute | _Message]:
         problem, plan = self.problem, self.plan
+        seconds: dict[tuple[int, bool], float] = {}
         for each in sequence:
             if isinstance(each, Step):
-                lane = "backward" if each.backward else "forward"
-                yield _Compute(step_s(problem, plan, node, each), lane, str(each))
+                lane, kind = "backward" if each.backward else "forward", (each.stage, each.backward)
+                if kind not in seconds:
+                    seconds[kind] = step_s(problem, plan, node, each)
+                yield _Compute(seconds[kind], lane, "" if self.spans is None else str(each))
             else:
                 stage = each.after.stage - each.after.backward
                 size = (each.stop - each.start) * problem.output_bytes[plan.stages[stage].last - 1]
                 ends = each.sender, each.receiver
-                yield _Message(each, *ends, float(size), str(each.after), plan.blocking)
+                label = "" if self.spans is None else str(each.after)
+                yield _Message(each, *ends, float(size), label, plan.blocking)
         for number, (nodes, size_bytes) in enumerate(reductions(problem, plan)):
             if node not in nodes:
                 continue

@@ -15,7 +15,7 @@ from workbench.pipelines.costs import FloatArray, Problem
 from workbench.pipelines.partitions import Partition, Search, Variant
 from workbench.utils.checks import check_kind
 
-WORSE = 3
+WORSE = 2
 """Numbers of stages that `dynamic` tries after the best one."""
 
 

@@ -46,8 +46,10 @@ Planner = Callable[[Problem], Plan]
 
 COMPLETE = 3_000
 """Partitions up to which `pipeline` looks at all of them."""
-TRIES = 150
+TRIES = 100
 """Plans that `pipeline` times, and orders of nodes, where there are more partitions than that."""
+PATIENCE = 6
+"""Plans in a row that it times in vain before it looks elsewhere."""
 ROUNDING = 1e-12
 
 
@@ -72,13 +74,16 @@ class _Best:
                     bound = bound_s(problem, plan)
                     if bound < self.seconds:
                         bounds.append((float(f"{bound:.12g}"), len(bounds), plan, candidate))
+        vain = 0
         for bound, _, plan, candidate in sorted(bounds):
-            if bound >= self.seconds or (tries is not None and self.tries >= tries):
+            enough = tries is not None and (self.tries >= tries or vain >= PATIENCE)
+            if bound >= self.seconds or enough:
                 break
             self.tries += 1
+            vain += 1
             seconds = iteration(problem, plan).total_s
             if seconds < self.seconds * (1 - ROUNDING):
-                self.plan, self.seconds, self.at = plan, seconds, candidate
+                self.plan, self.seconds, self.at, vain = plan, seconds, candidate, 0
         return self.seconds < before_s
 
     def simplest(self, known: Sequence[Variant]) -> Plan:
@@ -107,16 +112,22 @@ def pipeline(problem: Problem, *, tries: int = TRIES) -> Plan:
     times = Times(search)
     best = _Best(search)
     starts = [tuple(range(problem.nodes))] if search.equal else _orders(search)
-    theirs = _pipedream_partition(problem)
-    best.offer(((theirs, each) for each in known), tries)
-    best.offer(_along(times, starts, known), tries)
+    if search.equal:
+        theirs = _pipedream_partition(problem)
+        best.offer(((theirs, each) for each in known), tries)
+    ends = (0, *heads(problem))
+    shallow = [each for each in known if each.schedule == "1f1b" and not each.deep]
+    best.offer(_along(times, starts, shallow, ends), tries)
+    order = starts[0] if best.at is None else _order(problem, best.at[0])
+    best.offer(_along(times, [order], known, ends), tries)
     every = list(islice(partitions(problem), COMPLETE + 1))
     if len(every) <= COMPLETE:
         for variant in known:
-            best.offer(((partition, variant) for partition in every), None)
+            worth = (each for each in every if _slowest_s(times, each) < best.seconds)
+            best.offer(((partition, variant) for partition in worth), None)
     else:
         while best.at is not None and best.tries < tries:
-            if best.offer(_moves(problem, *best.at), tries):
+            if best.offer(_moves(search, *best.at), tries):
                 continue
             if search.equal or not _swapped(times, best, tries):
                 break
@@ -128,8 +139,19 @@ def pipeline(problem: Problem, *, tries: int = TRIES) -> Plan:
     return best.simplest(known)
 
 
+def _slowest_s(times: Times, partition: Partition) -> float:
+    """Seconds in which the slowest stage passes the batch if its replicas all end together."""
+    lasts, groups = partition
+    stages = zip((0, *lasts), lasts, groups, strict=False)
+    slowest_s = max(times.replicas(nodes).pass_s[first, last] for first, last, nodes in stages)
+    return float(slowest_s) * times.search.problem.batch
+
+
 def _along(
-    times: Times, orders: Iterable[tuple[int, ...]], known: Sequence[Variant]
+    times: Times,
+    orders: Iterable[tuple[int, ...]],
+    known: Sequence[Variant],
+    ends: Sequence[int],
 ) -> Iterator[tuple[Partition, Variant]]:
     for order in orders:
         along = cache(partial(dynamic, times, order))
@@ -137,7 +159,7 @@ def _along(
             # Without limits of memory, micro-batches in flight make no difference to it.
             limited = times.search.needed is not None
             alike = variant if limited else Variant(variant.microbatches, "1f1b", False)
-            for head in (0, *heads(times.search.problem)):
+            for head in ends:
                 for partition in along(alike, head):
                     yield partition, variant
 
@@ -158,20 +180,22 @@ def _orders(search: Search) -> list[tuple[int, ...]]:
 def _swapped(times: Times, best: _Best, tries: int) -> bool:
     """Swap nodes until a plan gets faster; whether one did."""
     assert best.at is not None
-    for order in _swaps(best.search, best.at[0]):
+    (lasts, groups), variant = best.at
+    head = lasts[0] if len(lasts) > 1 and groups[0] == groups[-1] else 0
+    for order in _swaps(best.search.problem, best.at[0]):
         if best.tries >= tries:
             return False
         best.tries += 1
-        if best.offer(_along(times, [order], [best.at[1]]), tries):
+        if best.offer(_along(times, [order], [variant], [head]), tries):
             return True
     return False
 
 
 def _moves(
-    problem: Problem, partition: Partition, variant: Variant
+    search: Search, partition: Partition, variant: Variant
 ) -> Iterator[tuple[Partition, Variant]]:
-    """The same with a cut moved by a layer, a node moved to the next stage, or another variant."""
-    lasts, groups = partition
+    """The same with a cut or a node moved by one, another variant, or two nodes swapped."""
+    problem, equal, (lasts, groups) = search.problem, search.equal, partition
     for number, last in enumerate(lasts[:-1]):
         for moved in (last - 1, last + 1):
             low = lasts[number - 1] if number else 0
@@ -187,14 +211,23 @@ def _moves(
                 yield Partition(lasts, moved_groups), variant
     for other in variants(problem.batch):
         yield partition, other
+    for a, b in combinations(range(0 if equal else problem.nodes), 2):
+        swap = {a: b, b: a}
+        yield Partition(lasts, tuple(tuple(swap.get(n, n) for n in g) for g in groups)), variant
 
 
-def _swaps(search: Search, partition: Partition) -> Iterator[tuple[int, ...]]:
-    """Orders with two nodes swapped: unused nodes first, then those of the stages."""
-    used = list(dict.fromkeys(node for group in partition.groups for node in group))
-    if len(partition.groups) > 1 and partition.groups[0] == partition.groups[-1]:
-        used = [n for n in used if n not in partition.groups[-1]] + list(partition.groups[-1])
-    order = [node for node in range(search.problem.nodes) if node not in used] + used
+def _order(problem: Problem, partition: Partition) -> tuple[int, ...]:
+    """An order of all nodes along which the partition lies: unused nodes, then by stage."""
+    lasts, groups = partition
+    if len(lasts) > 1 and groups[0] == groups[-1]:
+        groups = groups[1:]
+    used = [node for group in groups for node in group]
+    return (*(node for node in range(problem.nodes) if node not in used), *used)
+
+
+def _swaps(problem: Problem, partition: Partition) -> Iterator[tuple[int, ...]]:
+    """Orders with two nodes swapped, the unused ones first."""
+    order = _order(problem, partition)
     for a, b in combinations(range(len(order)), 2):
         swapped = list(order)
         swapped[a], swapped[b] = order[b], order[a]

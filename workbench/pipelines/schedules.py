@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -289,9 +290,18 @@ def _returns_first(
     return steps.index(before) < steps.index(after)
 
 
-def transfers(plan: Plan, step: Step, after: Step) -> Iterator[Transfer]:
+def transfers(plan: Plan, step: Step, after: Step) -> list[Transfer]:
     """Messages from the replicas of a step to those of the step after it: rows that both have."""
-    for sender, start, stop in plan.stages[step.stage].rows():
-        for receiver, low, high in plan.stages[after.stage].rows():
-            if max(start, low) < min(stop, high):
-                yield Transfer(step, sender, receiver, max(start, low), min(stop, high))
+    rows = _common_rows(plan.stages[step.stage], plan.stages[after.stage])
+    return [Transfer(step, *each) for each in rows]
+
+
+@lru_cache(maxsize=1024)
+def _common_rows(before: Stage, after: Stage) -> list[tuple[int, int, int, int]]:
+    """Of each pair of replicas with samples in common: the nodes, the first and behind the last."""
+    return [
+        (sender, receiver, max(start, low), min(stop, high))
+        for sender, start, stop in before.rows()
+        for receiver, low, high in after.rows()
+        if max(start, low) < min(stop, high)
+    ]
