@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.profiles import UntraceableError, find_layers, follow
+from workbench.profiles import UntraceableError, find_layers, follow, profile_model
 from workbench.profiles.graph import Operator, OperatorGraph
 from workbench.profiles.layers import CONSTANT
+from workbench.training import cut
 
 
 def test_graph_whose_properties_were_read_can_be_replaced() -> None:
@@ -98,3 +99,42 @@ def test_the_innermost_module_that_fails_is_named() -> None:
     module = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(4, 3)))
     with pytest.raises(ValueError, match=r"does not fit Sequential: at layer '1\.1' \(Linear"):
         follow(module, (4,))
+
+
+class Block(nn.Module):
+    """A linear layer, then a residual block that normalises before its linear layer, or after."""
+
+    def __init__(self, norm: nn.Module, *, norm_first: bool = True) -> None:
+        super().__init__()
+        self.before, self.norm, self.linear = nn.Linear(8, 8), norm, nn.Linear(8, 8)
+        self.norm_first = norm_first
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.before(x)
+        if self.norm_first:
+            return x + self.linear(self.norm(x))
+        x = self.norm(x)
+        return x + self.linear(x)
+
+
+@pytest.mark.parametrize(
+    "norm", [nn.LayerNorm, nn.RMSNorm, nn.BatchNorm1d], ids=lambda n: n.__name__
+)
+def test_normalisation_of_what_crosses_anyway_is_in_the_next_layer(norm: type[nn.Module]) -> None:
+    first = profile_model(Block(norm(8)), (8,))  # type: ignore[call-arg]
+    weights = sum(parameter.numel() for parameter in norm(8).parameters())  # type: ignore[call-arg]
+    assert first.layers == ("before", "linear")
+    assert first.table["output_bytes"][0] == 4 * 8  # x alone, without its normalised form
+    assert first.table["param_bytes"].to_list() == [4 * 72, 4 * (72 + weights)]
+    after = profile_model(Block(norm(8), norm_first=False), (8,))  # type: ignore[call-arg]
+    assert after.table["output_bytes"][0] == 4 * 8
+    assert after.table["param_bytes"].to_list() == [4 * (72 + weights), 4 * 72]
+    pieces = cut(Block(norm(8)), (8,))  # type: ignore[call-arg]
+    assert pieces.crossing_bytes == (4 * 8,)
+    assert any("norm" in name for name in pieces.parameters[1])
+    assert not any("norm" in name for name in pieces.parameters[0])
+
+
+def test_a_cut_of_gpt2_carries_one_tensor_between_blocks() -> None:
+    sizes = profile_model("gpt2").table["output_bytes"]
+    assert set(sizes[0:48:4].to_list()) == {4 * 1024 * 768}

@@ -12,6 +12,9 @@ The rule, for operators in the order in which the module calls them:
 - Depth is the number of the layer; depth 0, before the first weighted operator, is layer 1.
 - So normalisation, biases, scales, activations and poolings belong to the layer before, and so
   does a further use of tied weights, though never to a layer before the weights' own.
+- A normalisation with weights of its own whose input crosses the cut behind it anyway, as that of a
+  residual connection does, belongs to the layer that uses its result. So one tensor crosses a cut
+  between blocks of a transformer that normalise first, not two.
 - What is computed from parameters alone (weight normalisation) belongs to the layer that uses it;
   what nothing uses (a counter of batches) to that of the operator before.
 - A parameter that is never used belongs to the layer of the one registered before it.
@@ -56,6 +59,8 @@ def find_layers(graph: OperatorGraph) -> Layers:
     rule = _Rule(graph)
     for operator in graph.operators:
         rule.add(operator)
+    if graph.modules is None:
+        rule.defer_normalisations()
     homes, names = rule.homes, graph.modules or ()
     count = max([1, len(names), *homes.values()])
     parameters: list[list[Parameter]] = [[] for _ in range(count)]
@@ -91,6 +96,7 @@ class _Rule:
         self.bearers: dict[int, list[str]] = {}  # layer -> who bears its matrices
         self.first_uses: dict[int, int] = {}
         self.uses: dict[int, set[int]] = {}  # parameter -> all layers that use it
+        self.normalising: list[int] = []  # operators with new parameters, none of them a matrix
         # Of each value: its depth, the parameters that a constant is made from, and the operators
         # that made it and have no layer of their own yet.
         self.depths = [0 if value.origin == "input" else CONSTANT for value in graph.values]
@@ -143,7 +149,72 @@ class _Rule:
         if starts:
             bearer = _bearer(self.graph.parameters[matrices[0]].name)
             self.bearers.setdefault(layer, []).append(bearer)
+        elif new:
+            self.normalising.append(len(self.layers) - 1)
         return depth
+
+    def defer_normalisations(self) -> None:
+        """Move normalisations to the layer that uses their result, where their input crosses."""
+        operators, makers = self.graph.operators, dict[int, int]()
+        readers: dict[int, set[int]] = {}
+        for index, operator in enumerate(operators):
+            makers |= {made.value: index for made in operator.makes}
+            for view in operator.reads:
+                readers.setdefault(view.value, set()).add(index)
+        outputs = {view.value for view in self.graph.outputs}
+        for index in reversed(self.normalising):
+            part = self._whole_normalisation(index, makers, readers, outputs)
+            results = {made.value for at in part for made in operators[at].makes}
+            users = {at for value in results for at in readers.get(value, ())} - part
+            if not users or results & outputs:
+                continue
+            layer = min(self.layers[at] for at in users)
+            inputs = {view.value for at in part for view in operators[at].reads} - results
+            crosses = all(
+                any(self.layers[at] >= layer for at in readers[value] - part)
+                if self.depths[value] != CONSTANT
+                else readers[value] <= part  # weights that nothing else uses
+                for value in inputs
+            )
+            if layer > self.layers[index] and crosses:
+                self._move(part, layer)
+
+    def _whole_normalisation(
+        self, index: int, makers: dict[int, int], readers: dict[int, set[int]], outputs: set[int]
+    ) -> set[int]:
+        """An operator that scales, and those of its layer whose results nothing else uses."""
+        operators, part, waiting = self.graph.operators, set[int](), {index}
+        while waiting:
+            at = waiting.pop()
+            part.add(at)
+            near = {makers[view.value] for view in operators[at].reads if view.value in makers}
+            near |= {  # views of its results
+                reader
+                for made in operators[at].makes
+                for reader in readers.get(made.value, ())
+                if not operators[reader].makes
+            }
+            for other in near - part:
+                made = {view.value for view in operators[other].makes}
+                users = {reader for value in made for reader in readers.get(value, ())}
+                used = {reader for reader in users if operators[reader].makes}
+                same = self.layers[other] == self.layers[index]
+                if same and not operators[other].weighted and not made & outputs and used <= part:
+                    waiting.add(other)
+        return part
+
+    def _move(self, part: set[int], layer: int) -> None:
+        for at in part:
+            operator = self.graph.operators[at]
+            self.layers[at] = layer
+            for made in operator.makes:
+                self.depths[made.value] = layer
+            if at in self.first_uses:
+                self.first_uses[at] = layer
+            for value in (view.value for view in operator.reads):
+                for parameter in self.made_from[value]:
+                    self.homes[parameter] = layer
+                    self.uses[parameter] = {layer}
 
 
 def _name(bearers: list[str] | None, parameters: list[Parameter]) -> str:
