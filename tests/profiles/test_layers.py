@@ -121,15 +121,15 @@ class Block(nn.Module):
     "norm", [nn.LayerNorm, nn.RMSNorm, nn.BatchNorm1d], ids=lambda n: n.__name__
 )
 def test_normalisation_of_what_crosses_anyway_is_in_the_next_layer(norm: type[nn.Module]) -> None:
-    first = profile_model(Block(norm(8)), (8,))  # type: ignore[call-arg]
-    weights = sum(parameter.numel() for parameter in norm(8).parameters())  # type: ignore[call-arg]
+    first = profile_model(Block(norm(8)), (8,))
+    weights = sum(parameter.numel() for parameter in norm(8).parameters())
     assert first.layers == ("before", "linear")
     assert first.table["output_bytes"][0] == 4 * 8  # x alone, without its normalised form
     assert first.table["param_bytes"].to_list() == [4 * 72, 4 * (72 + weights)]
-    after = profile_model(Block(norm(8), norm_first=False), (8,))  # type: ignore[call-arg]
+    after = profile_model(Block(norm(8), norm_first=False), (8,))
     assert after.table["output_bytes"][0] == 4 * 8
     assert after.table["param_bytes"].to_list() == [4 * (72 + weights), 4 * 72]
-    pieces = cut(Block(norm(8)), (8,))  # type: ignore[call-arg]
+    pieces = cut(Block(norm(8)), (8,))
     assert pieces.crossing_bytes == (4 * 8,)
     assert any("norm" in name for name in pieces.parameters[1])
     assert not any("norm" in name for name in pieces.parameters[0])
