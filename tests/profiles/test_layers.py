@@ -110,11 +110,10 @@ class Block(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.before(x)
-        if self.norm_first:
-            return x + self.linear(self.norm(x))
-        x = self.norm(x)
-        return x + self.linear(x)
+        before: Tensor = self.before(x)
+        normalised: Tensor = self.norm(before)
+        kept = before if self.norm_first else normalised
+        return kept + self.linear(normalised)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
