@@ -89,6 +89,11 @@ ONE_AT_A_TIME = threading.RLock()
 
 def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
     """Most bytes that PyTorch's allocator holds during each call, beyond those before it."""
+    return [max(accumulate(changes, initial=0)) for changes in allocation_changes(runs)]
+
+
+def allocation_changes(runs: Iterable[Callable[[], object]]) -> list[list[int]]:
+    """Bytes of each allocation, and negative ones of each release, during each call."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
     cpu, count = [torch.profiler.ProfilerActivity.CPU], 0
     with ONE_AT_A_TIME:
@@ -107,12 +112,12 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
                 gc.enable()
     marks, changes = memory_events(profiled, _MARK)
     times = [at_ns for at_ns, _ in changes]
-    peaks = list[int]()
+    found = list[list[int]]()
     for first_ns, last_ns in marks:
         during = changes[bisect_left(times, first_ns) : bisect_right(times, last_ns)]
-        peaks.append(max(accumulate((size for _, size in during), initial=0)))
-    assert len(peaks) == count
-    return peaks
+        found.append([size for _, size in during])
+    assert len(found) == count
+    return found
 
 
 def _seconds(run: Callable[[], object]) -> float:

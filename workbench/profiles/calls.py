@@ -95,11 +95,17 @@ class CallGraph:
     layers: Layers
 
     def run(
-        self, calls: Iterable[Call], module: nn.Module, known: dict[int, Tensor], like: Tensor
+        self,
+        calls: Sequence[Call],
+        module: nn.Module,
+        known: dict[int, Tensor],
+        like: Tensor,
+        wanted: Iterable[int],
     ) -> None:
         """Run calls, adding what they return to the known tensors, by number.
 
-        `like` is any tensor of the batch: its samples and device are those of all.
+        `like` is any tensor of the batch: its samples and device are those of all. Tensors that
+        are neither `wanted` nor read by a later call are dropped.
         """
 
         def value(argument: Any) -> Any:
@@ -110,11 +116,20 @@ class CallGraph:
             on_meta = isinstance(argument, torch.device) and argument.type == "meta"
             return like.device if on_meta else argument
 
-        for call in calls:
+        last_uses = dict[int, int]()
+        for at, call in enumerate(calls):
+            last_uses |= dict.fromkeys((*call.results, *call.reads), at)
+        done: list[list[int]] = [[] for _ in calls]
+        for number in last_uses.keys() - set(wanted):
+            done[last_uses[number]].append(number)
+        for at, call in enumerate(calls):
             args, kwargs = map_aggregate(call.arguments, value)
             with nullcontext() if call.with_gradient else torch.no_grad():
                 results = tensors_in(call.function(*args, **kwargs))
             known.update(zip(call.results, results, strict=True))
+            del args, kwargs, results
+            for number in done[at]:
+                known.pop(number, None)
 
     def tensor(self, number: int, module: nn.Module, known: Mapping[int, Tensor]) -> Tensor:
         """Return a tensor by its number: a known one, else one that the module holds."""

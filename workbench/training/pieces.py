@@ -66,10 +66,11 @@ class LayeredCalls:
             axis = 0 if first == 1 else self.graph.tensors[crossing[0]].samples or 0
             own = own.movedim(0, axis).contiguous() if axis else own
             known |= dict.fromkeys(crossing, own)
-        self.graph.run(calls, module, known, like=tensors[0])
-        if last == len(self):
-            return tuple(self.graph.tensor(number, module, known) for number in self.graph.outputs)
-        leaving = [crossing[0] for crossing in self.entering(last + 1)]
+        is_last = last == len(self)
+        leaving = self.graph.outputs if is_last else [each[0] for each in self.entering(last + 1)]
+        self.graph.run(calls, module, known, tensors[0], leaving)
+        if is_last:
+            return tuple(self.graph.tensor(number, module, known) for number in leaving)
         return tuple(known[n].movedim(self.graph.tensors[n].samples or 0, 0) for n in leaving)
 
     def entering(self, layer: int) -> tuple[Crossing, ...]:

@@ -1,0 +1,234 @@
+"""Memory of a stage: what a node allocates that trains some consecutive layers of a model.
+
+One pass of the whole model, forward and backward, is recorded on fake tensors, which have sizes and
+no numbers: the storages that operators allocate, the layer that they do it for, and when each is
+freed; convolutions run on zeros, since their kernels allocate operands in other layouts. A stage
+allocates the storages of its layers. It also keeps what it received and what it sent until
+the backward pass of the micro-batch is over, as `workbench.training.passes` does. Bytes are linear
+in the samples of a micro-batch, so two recordings give them for any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.profiles import ModelProfile, inputs_of
+from workbench.profiles.inputs import InputShape
+from workbench.utils.checks import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+FEW, MANY = 4, 8
+"""Samples with which a model is recorded."""
+
+INPUTS = 0
+"""Layer of the model's inputs; the loss is the layer after the last."""
+
+
+class Bytes(NamedTuple):
+    """Bytes that are linear in the samples: a fixed part, and one for each sample."""
+
+    fixed: NDArray[np.float64]
+    per_sample: NDArray[np.float64]
+
+    def peak(self, samples: int) -> float:
+        """Most bytes for this many samples."""
+        return float((self.fixed + samples * self.per_sample).max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Storages of a pass of the whole model, and the operators between which they are alive.
+
+    Attributes
+    ----------
+    sizes
+        Bytes of each storage, shape (storages,).
+    layers
+        Layer of each storage's maker, shape (storages,).
+    born, freed
+        Number of the operator that makes a storage, and of the first one that runs without it,
+        shape (storages,).
+    operator_layers
+        Layer of each operator, shape (operators,).
+    backward
+        Number of the first operator of the loss, which begins the backward pass.
+    crossing
+        Storages that cross the cut behind each layer, from the inputs to the outputs.
+    gradients
+        Those of them that have a gradient.
+    tensors
+        Bytes of the trained parameters, and of the other tensors of the module, that each layer
+        uses, by name.
+    """
+
+    sizes: NDArray[np.float64]
+    layers: NDArray[np.int64]
+    born: NDArray[np.int64]
+    freed: NDArray[np.int64]
+    operator_layers: NDArray[np.int64]
+    backward: int
+    crossing: tuple[tuple[int, ...], ...]
+    gradients: tuple[tuple[int, ...], ...]
+    tensors: tuple[tuple[Mapping[str, int], Mapping[str, int]], ...]
+
+
+class Span(NamedTuple):
+    """Memory of consecutive layers; each array is of operators, or of one moment.
+
+    Attributes
+    ----------
+    weights
+        Bytes of parameters, their gradients and buffers.
+    received, kept
+        What arrives from the stage before, and all that a micro-batch leaves for its backward pass.
+    gradient
+        What arrives from the stage behind; of the last stage nothing does.
+    forward, backward
+        Alive while each operator runs.
+    """
+
+    weights: float
+    received: Bytes
+    kept: Bytes
+    gradient: Bytes
+    forward: Bytes
+    backward: Bytes
+
+
+class StageMemory:
+    """Bytes that a stage needs at its peak, as `pipelines.Problem.needed` gives them.
+
+    Counted are parameters, trained ones with their gradient, and buffers; what each micro-batch in
+    flight keeps; what the forward or the backward pass of one of them allocates beside that; and
+    features and gradients received and sent. Not counted are messages that arrive before a stage is
+    ready for them.
+    """
+
+    def __init__(self, few: Recording, many: Recording) -> None:
+        """Take a model's recordings with `FEW` and with `MANY` samples."""
+        per_sample = (many.sizes - few.sizes) / (MANY - FEW)
+        self.recording, self._bytes = few, Bytes(few.sizes - FEW * per_sample, per_sample)
+        self._spans: dict[tuple[int, int], Span] = {}
+
+    def __len__(self) -> int:
+        return len(self.recording.tensors)
+
+    def __call__(
+        self, first: int, last: int, samples: int, in_flight: int, recompute: bool
+    ) -> float:
+        """Bytes at the peak of a node with layers `first` to `last`, from 1.
+
+        `samples` are those of a micro-batch on the node. With `recompute` a micro-batch in flight
+        keeps what was received, and the backward pass repeats the forward pass. Layers below the
+        first trained one keep nothing.
+        """
+        if not 1 <= first <= last <= len(self):
+            raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
+        span = self.span(first, last)
+        forward, backward = span.forward.peak(samples), span.backward.peak(samples)
+        if not span.backward.fixed.size:  # nothing is trained up to the last layer
+            return span.weights + forward
+        kept = span.kept
+        if recompute:
+            forward += span.gradient.peak(samples)
+            kept = span.received
+        return span.weights + (in_flight - 1) * kept.peak(samples) + max(forward, backward)
+
+    def span(self, first: int, last: int) -> Span:
+        """Memory of consecutive layers by operator; found once for each pair."""
+        if (first, last) not in self._spans:
+            self._spans[first, last] = self._span(first, last)
+        return self._spans[first, last]
+
+    def _span(self, first: int, last: int) -> Span:
+        record, is_last = self.recording, last == len(self)
+        operators, storages = np.arange(len(record.operator_layers)), np.arange(len(record.layers))
+        final = last + is_last  # the loss runs with the last layer
+        inside = (record.operator_layers >= first) & (record.operator_layers <= final)
+        is_backward = operators >= record.backward
+        own = (record.layers >= first) & (record.layers <= final)
+        received = np.isin(storages, record.crossing[first - 1])
+        sent = np.isin(storages, record.crossing[last]) & own & ~received
+        in_backward = own & (record.born >= record.backward)
+        made = own & ~in_backward & ~received
+        kept = received | sent | (made & (record.freed > record.backward))
+        gradient = np.isin(storages, [] if is_last else record.gradients[last])
+        freed = np.where(received | sent, len(operators), record.freed)
+        # The gradient of a tied weight waits for that of its other layers, if the stage has them.
+        end = operators[inside].max(initial=-1) + 1
+        waits = in_backward & (self._bytes.per_sample == 0) & (record.freed > end)
+        freed = np.where(waits, record.born + 1, freed)
+        born = np.where(received, 0, record.born)
+        alive = self._alive(received | made | in_backward, born, freed)
+        received_gradient = self._sum(gradient)
+        return Span(
+            self._weights(first, last),
+            self._sum(received),
+            self._sum(kept),
+            received_gradient,
+            Bytes(*(each[inside & ~is_backward] for each in alive)),
+            Bytes(
+                *(
+                    each[inside & is_backward] + more
+                    for each, more in zip(alive, received_gradient, strict=True)
+                )
+            ),
+        )
+
+    def _sum(self, chosen: NDArray[np.bool_]) -> Bytes:
+        fixed, per_sample = (each[chosen].sum(keepdims=True) for each in self._bytes)
+        return Bytes(fixed, per_sample)
+
+    def _alive(
+        self, chosen: NDArray[np.bool_], born: NDArray[np.int64], freed: NDArray[np.int64]
+    ) -> Bytes:
+        """Bytes alive while each operator runs."""
+        count = len(self.recording.operator_layers)
+
+        def alive(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+            change = np.bincount(born[chosen], sizes[chosen], count + 1)
+            change -= np.bincount(freed[chosen], sizes[chosen], count + 1)
+            return change.cumsum()[:-1]
+
+        return Bytes(alive(self._bytes.fixed), alive(self._bytes.per_sample))
+
+    def _weights(self, first: int, last: int) -> float:
+        trained, others = dict[str, int](), dict[str, int]()
+        for learnt, rest in self.recording.tensors[first - 1 : last]:
+            trained |= learnt
+            others |= rest
+        return float(2 * sum(trained.values()) + sum(others.values()))
+
+
+def stage_memory(
+    model: str | torch.nn.Module | ModelProfile,
+    input_shape: InputShape | None = None,
+    input_dtype: str | None = None,
+) -> StageMemory | None:
+    """Return the memory of a model's stages.
+
+    None for a profile, which has no operators, and for a module that cannot be cut into its layers.
+    """
+    if isinstance(model, ModelProfile):
+        return None
+    from workbench.pipelines.recorder import record
+    from workbench.training.pieces import cut
+    from workbench.zoo import build
+
+    inputs = inputs_of(model, input_shape, input_dtype)
+    name = model if isinstance(model, str) else type(model).__name__
+    module = build(model, "meta") if isinstance(model, str) else model
+    try:
+        pieces = cut(module, inputs)
+        few, many = (record(name, pieces, inputs, samples) for samples in (FEW, MANY))
+    except UserError:
+        return None
+    alike = few.sizes.shape == many.sizes.shape and (few.layers == many.layers).all()
+    return StageMemory(few, many) if alike else None
