@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from workbench.pipelines.asynchronous import Steady, steady
 from workbench.pipelines.costs import Iteration, Problem, iteration
+from workbench.pipelines.memory import StageMemory, stage_memory
 from workbench.pipelines.planners import PLANNERS
 from workbench.pipelines.schedules import Plan, Stage, Step, orders
 from workbench.profiles import Tied
@@ -18,10 +19,12 @@ __all__ = [
     "Plan",
     "Problem",
     "Stage",
+    "StageMemory",
     "Steady",
     "Step",
     "Tied",
     "iteration",
     "orders",
+    "stage_memory",
     "steady",
 ]
