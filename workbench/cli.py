@@ -631,6 +631,37 @@ def compare(
         raise typer.Exit(INTERRUPTED)
 
 
+@app.command()
+def validate(
+    corpus: Annotated[str, typer.Argument(help="adaptdl, flash, gavel or hivemind.")],
+    *,
+    data: Annotated[
+        Path | None, Folder(help="Where its table is.  \\[default: $WORKBENCH_DATA/measured]")
+    ] = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit constants on a tenth of this table, not the frozen.")
+    ] = False,
+    csv: Annotated[Path | None, File(help="Also write all predictions here.")] = None,
+) -> None:
+    """Predict times that others measured, and say how far off that is."""
+    from workbench.comparison.validation import against
+    from workbench.comparison.validation.corpora import CORPORA
+
+    check_output("--csv", csv)
+    frame = against.validate(corpus, data, fit=fit)
+    errors = against.errors(frame)
+    percent = ["mean", "median", "worst", "computing alone", "nearest row", "order"]
+    title = f"{CORPORA[corpus].title}: errors, and pairs in their order, in percent"
+    rows = table(title, texts=["set"], numbers=["rows", *percent])
+    for row in errors.iter_rows(named=True):
+        numbers = ("" if row[name] is None else f"{row[name]:.1f}" for name in percent)
+        rows.add_row(row["set"], f"{row['rows']:,}", *numbers)
+    show(rows)
+    show(against.sentences(corpus, errors))
+    if csv is not None:
+        write_text(csv, frame.write_csv())
+
+
 def _refuse(refused: bool, options: dict[str, Any], why: str) -> None:
     """Refuse the first of these options that is set, where that cannot be."""
     for option, value in options.items():

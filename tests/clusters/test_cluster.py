@@ -81,6 +81,8 @@ test_node_refused = refusals(
         "name": {"a node's name is .*; give a text of a single line": [3, "", "a\nb"]},
         "cores": {"cores of a is .*; it must be": [0, 1.5, 10**13]},
         "samples": {"samples of a is .*; it must be": [-1]},
+        "bytes_per_s": {"bytes_per_s of a is": [0, math.inf, "fast"]},
+        "overhead_s": {"overhead_s of a is": [-1, math.inf]},
         "flops_per_s": {"flops_per_s of a is .* it must be from 1e-09 to 1e.24": [0, math.inf]},
         "memory_bytes": {"memory_bytes of a is .* it must be from 1 to 1e.18": [0]},
         "watts": {"watts of a is .*; it must be from 1e-09 to 1e.09": [0, math.nan]},

@@ -15,6 +15,8 @@ title = "Four boards and an edge server"
 name = "board"
 count = 2
 gflops = 8
+gbytes_per_s = 4
+overhead_us = 20
 memory = "1 GB"
 samples = 10_000
 [[nodes]]
@@ -41,6 +43,8 @@ def test_groups_become_nodes_that_are_linked_both_ways(tmp_path: Path) -> None:
     assert cluster.names == ("board1", "board2", "edge")
     board, edge = cluster.nodes[0], cluster.nodes[2]
     assert (board.flops_per_s, board.memory_bytes, board.samples) == (8e9, 1e9, 10_000)
+    assert (board.bytes_per_s, board.overhead_s) == (4e9, pytest.approx(20e-6))
+    assert (edge.bytes_per_s, edge.overhead_s) == (None, 0)
     assert (edge.flops_per_s, edge.memory_bytes, edge.watts) == (200e9, None, 60)
     assert set(cluster.links) == {(0, 2), (2, 0), (1, 2), (2, 1)}
     link = cluster.link("board2", "edge")
@@ -90,7 +94,7 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ("= false", '= "no"', "raw_samples_may_leave is 'no'"),
         ("title =", "title ==", "is not TOML"),
         ("title =", "\x1b[2J =", "is not TOML"),
-        ("gflops = 200", f"{'a.' * 20_000}a = 1", "line 11: more than 32 dots"),
+        ("gflops = 200", f"{'a.' * 20_000}a = 1", "line 13: more than 32 dots"),
         ("gflops = 200", f"x = {'{a=' * 3000}1{'}' * 3000}", "is nested too deeply"),
         ("count = 2", f"count = 0x{'f' * 5000}", "line 5: more than 32 dots or 100 digits"),
         ("[rules]", "#" * 1_000_000, "must have at most 1,000,000 characters"),

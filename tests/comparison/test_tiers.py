@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -261,3 +262,14 @@ def test_devices_that_are_alike_are_one_kind() -> None:
     plan = METHODS["all_edge"].plan(problem)
     sent = [plan.cost.link_bytes[at, edge] for at in range(8) for edge in plan.batches]
     assert np.allclose(sent, sent[0])
+
+
+def test_overhead_of_a_pass_counts_once_a_batch() -> None:
+    """Three passes over each layer, and its update; HierTrain plans with a sample's share of it."""
+    plain, slow = (
+        problem_of([replace(node, overhead_s=overhead_s) for node in boards(10, 10, 10)])
+        for overhead_s in (0.0, 0.1)
+    )
+    assert slow.batch_s(0) - plain.batch_s(0) == pytest.approx(4 * 0.1 * len(slow.profile))
+    plans = [METHODS["hiertrain"].plan(problem).cost.iteration_s for problem in (plain, slow)]
+    assert plans[0] < plans[1] < plans[0] + 2 * 4 * 0.1 * len(slow.profile)

@@ -51,6 +51,8 @@ test_from_flops_refused = refusals(
         "flops_per_s": {"flops_per_s is .*, not a positive number": [0.0, math.nan]},
         "batch_size": {"batch_size is 0": [0]},
         "backward_over_forward": {"backward_over_forward is -1.0": [-1.0]},
+        "bytes_per_s": {"bytes_per_s is .*, not a positive number": [0.0, -1.0, math.nan]},
+        "overhead_s": {"overhead_s is": [-1.0, math.inf]},
     },
 )
 
@@ -65,6 +67,22 @@ def test_round_trip(iteration: tuple[float | None, float | None], tmp_path: Path
     profile_model("lenet5").save(tmp_path / "profile.parquet")
     with pytest.raises(ValueError, match="holds not a table of layer times but a model profile"):
         LayerTimes.load(tmp_path / "profile.parquet")
+
+
+def test_bytes_and_overhead_add_to_flops_by_hand() -> None:
+    profile = profile_model("lenet5")
+    plain = LayerTimes.from_flops(profile, flops_per_s=1e9, batch_size=4)
+    slow = LayerTimes.from_flops(
+        profile, flops_per_s=1e9, batch_size=4, bytes_per_s=1e6, overhead_s=0.5
+    )
+    sizes, outputs = profile.table["param_bytes"], profile.table["output_bytes"]
+    moved = sizes[1] + 4 * (outputs[0] + outputs[1])
+    added = slow.table[:, 1:4] - plain.table[:, 1:4]
+    assert added.row(1) == pytest.approx(
+        (0.5 + moved / 1e6, 1 + 2 * moved / 1e6, 0.5 + 3 * sizes[1] / 1e6)
+    )
+    first = sizes[0] + 4 * (profile.sample_bytes + outputs[0])
+    assert added.row(0)[0] == pytest.approx(0.5 + first / 1e6)
 
 
 def test_derived_times_are_proportional_to_flops() -> None:

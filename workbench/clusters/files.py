@@ -7,6 +7,7 @@
     name = "board"
     count = 4              # board1 to board4
     gflops = 8             # sustained in training
+    gbytes_per_s = 4       # of its memory; and overhead_us of each pass over a layer
     memory = "1 GB"
     samples = 10_000       # that each of them holds
     [[nodes]]
@@ -55,6 +56,8 @@ class Quantity(NamedTuple):
 
 NODE = {
     "gflops": Quantity("flops_per_s", 1e9, most=1e15),
+    "gbytes_per_s": Quantity("bytes_per_s", 1e9, most=1e15),
+    "overhead_us": Quantity("overhead_s", 1e-6, least=0),
     "memory": Quantity("memory_bytes", 1, least=1, most=MOST_BYTES),
     "uplink_mbps": Quantity("uplink_bps", 1e6),
     "downlink_mbps": Quantity("downlink_bps", 1e6),

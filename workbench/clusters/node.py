@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from workbench.clusters.schedule import OverTime, Schedule, capacity
+from workbench.clusters.schedule import MOST_S, OverTime, Schedule, capacity
 from workbench.utils.checks import (
     MOST_BYTES,
     UserError,
@@ -37,6 +37,9 @@ class Node:
         Bits per second that all its transfers out, or in, share; None for no limit.
     flops_per_s
         What it sustains at speed 1 in training; None if costs are given in seconds.
+    bytes_per_s, overhead_s
+        What its memory sustains at speed 1, and what each pass over a layer costs beside its FLOPs
+        and bytes; by default only FLOPs take time.
     memory_bytes
         That a training may take; None if it does not matter.
     samples
@@ -52,6 +55,8 @@ class Node:
     uplink_bps: OverTime | None = None
     downlink_bps: OverTime | None = None
     flops_per_s: float | None = field(default=None, metadata=optional(between(1e-9, 1e24)))
+    bytes_per_s: float | None = field(default=None, metadata=optional(between(1e-9, 1e24)))
+    overhead_s: float = field(default=0.0, metadata=between(0, MOST_S))
     memory_bytes: float | None = field(default=None, metadata=optional(between(1, MOST_BYTES)))
     samples: int = field(default=0, metadata=at_least(0, MOST_COUNT))
     watts: float | None = field(default=None, metadata=optional(between(1e-9, 1e9)))

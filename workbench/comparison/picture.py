@@ -1,4 +1,4 @@
-"""Charts of predicted against measured epochs, and of epochs in two regions."""
+"""Charts of times predicted against times measured elsewhere, and of epochs in two regions."""
 
 from __future__ import annotations
 
@@ -6,52 +6,64 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from workbench.comparison import hivemind
-from workbench.comparison.data_parallel import predict_epoch_s
-from workbench.comparison.regions import Regions, tcp_link
-from workbench.figures.parts import GREY, colour, facets, shape
+from workbench.clusters import load_constants
+from workbench.comparison.validation.corpora import CORPORA, hivemind
+from workbench.figures.parts import GREY, colour, facets
 from workbench.utils.numbers import link_rate
 
 if TYPE_CHECKING:
     import altair as alt
 
-PREDICTIONS = {
-    "predicted_s": "simulated",
-    "computing_s": "computing alone",
-    "bandwidth_s": "computing, and bytes over bandwidth",
-}
 BATCH = 32_768
 """Samples of an epoch in the measured trainings, whose computing was fitted."""
 
+MODEL_BYTES = {"CV": 395_600_000, "NLP": 1_120_200_000}
+"""Bytes that each model averages, two a parameter."""
+
+MOST = 1500
+"""Points of a panel, about; of more rows, every other or every third is drawn."""
+
 
 def predictions(frame: pl.DataFrame) -> alt.FacetChart:
-    """Draw predicted against measured epochs of `hivemind.predicted`, a panel a prediction."""
+    """Draw predicted over measured times of recorded predictions, a panel a corpus."""
     import altair as alt
 
-    drawn = frame.unpivot(
-        on=list(PREDICTIONS),
-        index=["run", "model", "set", "measured_s"],
-        variable_name="prediction",
-        value_name="epoch_s",
-    ).with_columns(pl.col("prediction").replace_strict(PREDICTIONS))
-    scale = alt.Scale(type="log", domain=[30, 600], nice=False)
-    axis = alt.Axis(values=[30, 60, 120, 240, 480])
-    x = alt.X("measured_s:Q", title="measured epoch, s", scale=scale, axis=axis)
-    base = alt.Chart(drawn)
-    exact = base.mark_line(color=GREY).encode(x=x, y=alt.Y("measured_s:Q", scale=scale, axis=axis))
-    points = base.mark_point(filled=True, size=45, opacity=0.9).encode(
+    titles = {name: corpus.title for name, corpus in CORPORA.items()}
+    roles = {"fit": "constants fitted on it", "predict": "predicted"}
+    drawn = frame.select(
+        "set",
+        "predicted_s",
+        corpus=pl.col("corpus").replace(titles),
+        role=pl.col("role").replace_strict(roles),
+        measured_s=pl.col("predicted_s") / (1 + pl.col("predicted_error")),
+    )
+    place, of = pl.int_range(pl.len()).over("corpus"), pl.len().over("corpus")
+    shown = drawn.filter(place % (1 + of // MOST) == 0)
+    axis = alt.Axis(format="~g", tickCount=4)
+    scale = alt.Scale(type="log", nice=False)
+    base = alt.Chart(shown)
+    x = alt.X("measured_s:Q", title="measured, s", scale=scale, axis=axis)
+    exact = base.mark_line(color=GREY, strokeWidth=1).encode(
+        x=x, y=alt.Y("measured_s:Q", scale=scale, axis=axis)
+    )
+    points = base.mark_point(filled=True, size=10, opacity=0.5).encode(
         x=x,
-        y=alt.Y("epoch_s:Q", title="predicted epoch, s", scale=scale, axis=axis),
-        color=colour("set", list(hivemind.SETS.values())),
-        shape=shape("model", ["CV", "NLP"]),
-        tooltip=["run:N", "model:N", "measured_s:Q", "epoch_s:Q"],
+        y=alt.Y("predicted_s:Q", title="predicted, s", scale=scale, axis=axis),
+        color=colour("role", list(roles.values())[::-1]),
+        tooltip=[
+            "set:N",
+            "measured_s:Q",
+            "predicted_s:Q",
+        ],
     )
-    return facets(
-        (exact + points).properties(height=190),
-        "prediction",
-        list(PREDICTIONS.values()),
-        ["26 trainings with Hivemind, measured by others; on the line, predicted is measured"],
+    panels = facets(
+        (points + exact).properties(height=150, width=150),
+        "corpus",
+        list(titles.values()),
+        ["Times that others measured; on the line, predicted is measured"],
     )
+    independent: alt.FacetChart = panels.resolve_scale(x="independent", y="independent")
+    return independent
 
 
 def two_regions(
@@ -66,15 +78,13 @@ def two_regions(
     There are rows for 2, 4, ... up to `machines`. They compute `batch_size` samples together.
     `bandwidth_mbps` is what one TCP stream between the regions reaches in the long run.
     """
-    size_bytes = hivemind.runs().filter(model=model)["parameters_bytes"][0]
-    link = tcp_link(bandwidth_mbps * 1e6, round_trip_ms / 1e3)
-    known = hivemind.regions()
-    places = Regions({("here", "there"): link}, known.within, known.host_bps)
+    constants = load_constants("validation", "hivemind")
+    link = hivemind.tcp_link(bandwidth_mbps * 1e6, round_trip_ms / 1e3)
     rows = []
     for count in range(2, machines + 1, 2):
-        cluster = places.cluster(["here", "there"] * (count // 2))
-        computing_s = hivemind.machine_s()[model] * batch_size / BATCH / count
-        whole_s = predict_epoch_s(cluster, size_bytes, computing_s, hivemind.averaging())
+        cluster = hivemind.cluster_of("US EU " * (count // 2), constants, between=link)
+        computing_s = constants[f"{model} machine_s"] * batch_size / BATCH / count
+        whole_s = hivemind.epoch_s(cluster, MODEL_BYTES[model], computing_s, constants)
         rows += [
             (count, "computing", computing_s),
             (count, "averaging", whole_s - computing_s),

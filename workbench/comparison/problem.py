@@ -223,11 +223,14 @@ class Problem:
         return {}
 
     def _timed(self, node: int, size: int) -> LayerTimes:
-        name, flops_per_s = self.cluster.names[node], self.cluster.nodes[node].flops_per_s
-        measured = (self.times or {}).get(name)
+        machine = self.cluster.nodes[node]
+        measured = (self.times or {}).get(machine.name)
         if measured is None:
-            assert flops_per_s is not None
-            return _analytic(self.profile, flops_per_s, size)
+            assert machine.flops_per_s is not None
+            bytes_per_s = machine.bytes_per_s or math.inf
+            return _analytic(
+                self.profile, machine.flops_per_s, bytes_per_s, machine.overhead_s, size
+            )
         factor = size / measured.batch_size
         scaled = pl.col("forward_s", "backward_s") * factor
         return replace(measured, batch_size=size, table=measured.table.with_columns(scaled))
@@ -257,5 +260,17 @@ class Problem:
 
 
 @lru_cache(maxsize=1024)
-def _analytic(profile: ModelProfile, flops_per_s: float, batch_size: int) -> LayerTimes:
-    return LayerTimes.from_flops(profile, flops_per_s=flops_per_s, batch_size=batch_size)
+def _analytic(
+    profile: ModelProfile,
+    flops_per_s: float,
+    bytes_per_s: float,
+    overhead_s: float,
+    batch_size: int,
+) -> LayerTimes:
+    return LayerTimes.from_flops(
+        profile,
+        flops_per_s=flops_per_s,
+        bytes_per_s=bytes_per_s,
+        overhead_s=overhead_s,
+        batch_size=batch_size,
+    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
 from workbench.profiles.model_profile import LayerTable, ModelProfile
-from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.checks import UserError, check_number, check_range, check_whole
 
 SCHEMA = {
     "layer": pl.String,
@@ -20,6 +21,18 @@ SCHEMA = {
     "backward_iqr_s": pl.Float64,
     "update_iqr_s": pl.Float64,
 }
+
+
+MOST_OVERHEAD_S = 1e6
+
+
+def work_s(flops_s: Any, moved_bytes: Any, *, bytes_per_s: float, overhead_s: Any) -> Any:
+    """Seconds of work: its FLOPs, which take `flops_s`, then the bytes that it moves, its overhead.
+
+    Numbers, arrays or polars expressions. Deviation: a roofline takes the longer of FLOPs and bytes
+    (Williams et al. 2009); layers of phones that others measured are met better by the sum.
+    """
+    return flops_s + moved_bytes / bytes_per_s + overhead_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +105,14 @@ class LayerTimes(LayerTable):
         flops_per_s: float,
         batch_size: int,
         backward_over_forward: float | None = None,
+        bytes_per_s: float = math.inf,
+        overhead_s: float = 0.0,
     ) -> LayerTimes:
-        """Times of a machine that is not at hand: seconds proportional to FLOPs.
+        """Times of a machine that is not at hand, by `work_s`; by default proportional to FLOPs.
 
-        The update takes two FLOPs a parameter of four bytes.
+        Forward, a layer reads its parameters and its input, and writes its output; backward it
+        moves twice as much in two passes, as it has two gradients. The update takes two FLOPs a
+        parameter of four bytes, which it reads, as it reads the gradient, and writes.
 
         Parameters
         ----------
@@ -103,25 +120,39 @@ class LayerTimes(LayerTable):
             Seconds backward over seconds forward, the same for every layer in which nothing is
             frozen, of others less by their FLOPs; None takes the backward FLOPs as they are
             counted.
+        bytes_per_s, overhead_s
+            What the machine's memory sustains; what each pass over a layer costs beside that.
         """
         batch_size = check_whole("batch_size", batch_size, 1)
         for what, number in (
             ("flops_per_s", flops_per_s),
             ("backward_over_forward", backward_over_forward),
+            ("bytes_per_s", None if bytes_per_s == math.inf else bytes_per_s),
         ):
             if number is not None and not 0 < check_number(what, number) < math.inf:
                 raise UserError(f"{what} is {number}, not a positive number")
+        check_range("overhead_s", overhead_s, 0, MOST_OVERHEAD_S)
         forward_s = pl.col("forward_flops") * (batch_size / flops_per_s)
         backward_s = (
             pl.col("backward_flops") * (batch_size / flops_per_s)
             if backward_over_forward is None
             else forward_s * pl.Series(profile.backward_share) * backward_over_forward
         )
+        before = pl.col("output_bytes").shift(1, fill_value=profile.sample_bytes)
+        parameters = pl.col("param_bytes")
+        moved = parameters + batch_size * (before + pl.col("output_bytes"))
+
+        def seconds(flops_s: pl.Expr, moved_bytes: pl.Expr, passes: int) -> pl.Expr:
+            whole: pl.Expr = work_s(
+                flops_s, moved_bytes, bytes_per_s=bytes_per_s, overhead_s=passes * overhead_s
+            )
+            return whole
+
         table = profile.table.select(
             "layer",
-            forward_s=forward_s,
-            backward_s=backward_s,
-            update_s=pl.col("param_bytes") / 4 * 2 / flops_per_s,
+            forward_s=seconds(forward_s, moved, 1),
+            backward_s=seconds(backward_s, 2 * moved, 2),
+            update_s=seconds(parameters / 4 * 2 / flops_per_s, 3 * parameters, 1),
             forward_iqr_s=0.0,
             backward_iqr_s=0.0,
             update_iqr_s=0.0,

@@ -41,7 +41,10 @@ ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 """Registries of each system, by what they hold."""
 
 
-_OTHER_FIGURES = {"three_ways": "workbench.comparison.validation.recording"}
+_OTHER_FIGURES = {
+    "three_ways": "workbench.comparison.validation.recording",
+    "validation": "workbench.comparison.validation.against",
+}
 
 
 def judged(name: str) -> tuple[Figure | JointClaims, ...]:

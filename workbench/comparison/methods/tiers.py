@@ -255,10 +255,12 @@ def _tier_problem(
     table = problem.profile.table
     layer_s, update_s = {}, {}
     for tier, node in zip(TIERS, nodes, strict=True):
-        speed = problem.speeds[node]
-        layer_s[tier], update_s[tier] = (
-            seconds / speed for seconds in _arrays(problem.layer_times(node, 1))
-        )
+        machine, speed = problem.cluster.nodes[node], problem.speeds[node]
+        # A sample's share of a batch, where the batch does not take as many times as long.
+        is_linear = machine.bytes_per_s is None and machine.overhead_s == 0
+        size = 1 if is_linear else problem.batch_size
+        batch_s, batch_update_s = _arrays(problem.layer_times(node, size))
+        layer_s[tier], update_s[tier] = batch_s / size / speed, batch_update_s / speed
     _, edge, cloud = nodes
     far_bps = min(problem.routes.path_bps(edge, cloud), problem.routes.path_bps(cloud, edge))
     links_bps = {

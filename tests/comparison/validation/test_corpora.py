@@ -1,0 +1,160 @@
+"""Loaders of corpora by made-up tables, a predicted row of each by hand, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from workbench.comparison.validation.corpora import CORPORA, adaptdl, gavel
+from workbench.comparison.validation.corpus import is_fit
+from workbench.comparison.validation.networks import NETWORKS, gradient_buckets
+from workbench.utils.checks import UserError
+
+ADAPTDL = """model,placement,nodes,replicas,local_batch,step_s
+bert,1,1,1,4,0.5
+bert,11,2,2,4,0.9
+bert,12,2,3,4,1.1
+bert,111,3,3,4,0.8
+"""
+GAVEL = """gpu,same_server,model,batch_per_worker,workers,step_s
+p100,true,LM,5,1,0.01
+p100,false,LM,5,1,0.02
+p100,false,LM,5,2,0.05
+p100,true,LM,5,8,0.06
+v100,true,LM,5,2,0.06
+k80,true,A3C,,1,0.3
+"""
+FLASH = """phone,layer,in_size,out_size,batch,steps,seconds
+Toy,lstm,100,50,5,8,0.4
+Toy,output,100,50,5,8,0.2
+Toy,embedding,100,50,5,8,0.1
+"""
+TABLES = {"adaptdl": ADAPTDL, "gavel": GAVEL, "flash": FLASH}
+
+
+def read(folder: Path, name: str, text: str | None = None) -> pl.DataFrame:
+    corpus = CORPORA[name]
+    (folder / corpus.file).write_text(TABLES[name] if text is None else text)
+    return corpus.read(folder)
+
+
+def test_a_row_of_adaptdl_by_hand(tmp_path: Path) -> None:
+    rows = read(tmp_path, "adaptdl")
+    assert rows["compute_s"].to_list() == [0.5] * 3
+    constants = {
+        "server_gbytes_per_s": 3.0,
+        "stream_gbytes_per_s": 0.5,
+        "pair_over_stream": 0.5,
+        "server_us": 0.0,
+        "stream_us": 1e3,
+        "first_gradient": 1.0,
+    }
+    whole = sum(bucket.size_bytes for bucket in gradient_buckets("bert"))
+    count = len(gradient_buckets("bert"))
+    seconds = CORPORA["adaptdl"].predict(rows, constants)
+    by_placement = dict(zip(rows["placement"], seconds, strict=True))
+    assert by_placement["11"] == pytest.approx(0.5 + whole / 0.25e9 + count * 2 * 1e-3)
+    assert by_placement["111"] == pytest.approx(0.5 + 4 / 3 * whole / 0.5e9 + count * 4 * 1e-3)
+
+
+def test_replicas_wait_for_the_largest_images(tmp_path: Path) -> None:
+    rows = read(tmp_path, "adaptdl", ADAPTDL.replace("bert", "yolov3"))
+    free = {name: high for name, (_, _, high) in adaptdl.CORPUS.constants.items()}
+    free |= {"server_us": 0, "stream_us": 0, "stream_gbytes_per_s": 1e9}
+    areas = np.square(adaptdl.IMAGE_SIDES)
+    pairs = np.maximum(areas[:, None], areas[None, :]).mean() / areas.mean()
+    assert adaptdl.predict(rows, free)[0] == pytest.approx(0.5 * pairs, rel=1e-6)
+
+
+def test_a_row_of_gavel_by_hand(tmp_path: Path) -> None:
+    rows = read(tmp_path, "gavel")
+    assert rows["place"].to_list() == ["p100 spread", "p100 in two servers"]
+    assert rows["compute_s"].to_list() == [0.01, 0.01]  # of the worker in one server
+    constants = {f"{place} gbytes_per_s": 2.0 for place in gavel.places(rows)}
+    seconds = gavel.predict(rows, constants)
+    whole = 4 * sum(layer.parameters for layer in NETWORKS["LM"]())
+    assert seconds == pytest.approx([0.01 + whole / 2e9, 0.01 + 1.75 * whole / 2e9])
+
+
+def test_a_row_of_flash_by_hand(tmp_path: Path) -> None:
+    constants = {
+        "Toy overhead_us": 1e4,
+        "Toy gflops": 2.0,
+        "Toy gbytes_per_s": 0.5,
+        "lstm passes": 3.0,
+        "lstm passes a step": 2.0,
+        "output passes": 7.0,
+        **{f"{layer} output passes": 10.0 for layer in ("lstm", "output", "embedding")},
+    }
+    lstm, output, embedding = CORPORA["flash"].predict(read(tmp_path, "flash"), constants)
+    outputs_s = 10 * 4 * 5 * 8 * 50 / 0.5e9
+    parameters = 4 * (100 * 50 + 50 * 50)
+    moved_s = (3 + 2 * 8) * 4 * parameters / 0.5e9
+    assert lstm == pytest.approx(9 * 0.01 + 6 * 40 * parameters / 2e9 + moved_s + outputs_s)
+    moved_s = 7 * 4 * 5000 / 0.5e9
+    assert output == pytest.approx(0.01 + 6 * 40 * 5000 / 2e9 + moved_s + outputs_s)
+    assert embedding == pytest.approx(0.01 + 5 * 4 * 5000 / 0.5e9 + outputs_s)
+
+
+def test_one_key_in_ten_is_fitted_on() -> None:
+    keys = [f"bert,{number},4" for number in range(2000)]
+    assert sum(map(is_fit, keys)) / len(keys) == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("step_s", "step_ms", "has step_ms in place of step_s, which is in seconds"),
+        ("replicas", "gpus", "lacks the column replicas; it has model, placement.*petuum/adaptdl"),
+        ("0.9", "900", "line 3: step_s is 900.0; it is in seconds, above 0 and at most 60"),
+        ("0.9", "0", "line 3: step_s is 0.0"),
+        ("0.9", "0.9 s", "numbers have a point and no unit"),
+        ("bert,1,", "bart,1,", "bert has no row of one GPU with a local batch of 4; add it"),
+        (ADAPTDL, FLASH, "lacks the column model"),
+        (ADAPTDL, "", "is not a table in CSV"),
+    ],
+)
+def test_other_tables_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, "adaptdl", ADAPTDL.replace(old, new, 1))
+
+
+def test_a_role_that_is_not_of_its_key_is_refused(tmp_path: Path) -> None:
+    head, *lines = ADAPTDL.splitlines()
+    right = ["given", *("fit" if is_fit(key_of(line)) else "predict" for line in lines[1:])]
+    good = [f"{head},role", *(f"{line},{role}" for line, role in zip(lines, right, strict=True))]
+    read(tmp_path, "adaptdl", "\n".join(good))
+    wrong = [*good[:2], good[2].rpartition(",")[0] + ",given", *good[3:]]
+    with pytest.raises(UserError, match="line 3: the role is 'given', but by its key"):
+        read(tmp_path, "adaptdl", "\n".join(wrong))
+
+
+def key_of(line: str) -> str:
+    model, placement, _, _, batch, _ = line.split(",")
+    return f"{model},{placement},{batch}"
+
+
+def test_missing_table_says_where_the_numbers_are(tmp_path: Path) -> None:
+    for name in TABLES:
+        with pytest.raises(UserError, match=r"there is no such file\. The numbers stand in"):
+            CORPORA[name].read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("network", "millions"),
+    [
+        *[("bert", 109.48), ("cifar10", 11.17), ("deepspeech2", 41.19), ("imagenet", 25.56)],
+        *[("ncf", 1.603), ("yolov3", 61.63), ("LM", 13.99), ("Transformer", 47.24)],
+    ],
+)
+def test_networks_have_their_published_parameters(network: str, millions: float) -> None:
+    assert total(NETWORKS[network]()) / 1e6 == pytest.approx(millions, rel=0.005)
+    assert gradient_buckets(network)[-1].ready == pytest.approx(1)
+
+
+def total(layers: Sequence[tuple[float, float]]) -> float:
+    return sum(parameters for parameters, _ in layers)
