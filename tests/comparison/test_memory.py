@@ -12,6 +12,7 @@ from torch import nn
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.comparison import Problem, compare
 from workbench.comparison.memory import StepMemory, memory_of
+from workbench.memory import dataflow, trace
 from workbench.profiles import profile_model
 from workbench.zoo.convolutional import lenet5
 
@@ -82,3 +83,28 @@ def test_server_that_learns_keeps_the_model_for_others_as_well() -> None:
     assert problem.node_memory(0, BATCH) == (of()(BATCH), True)
     serving = problem.node_memory(0, BATCH, serves=True)
     assert serving == (of()(BATCH) + 2 * problem.model_bytes, False)
+
+
+def test_layers_below_the_first_trained_one_keep_nothing_for_a_backward_pass() -> None:
+    lower = [nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 32), nn.Tanh()]
+    upper = nn.Sequential(nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 8))
+
+    def kept_bytes(module: nn.Module, width: int) -> int:
+        flow = dataflow(trace(module, (width,), 4, training=True), alignment=1)
+        behind = {
+            buffer for step in flow.steps if step.phase == "backward" for buffer in step.reads
+        }
+        return sum(
+            int(flow.sizes[buffer])
+            for step in flow.steps
+            if step.phase == "forward"
+            for buffer in behind.intersection(step.makes)
+        )
+
+    whole = nn.Sequential(*lower, *upper)
+    features = 4 * 32 * 4
+    assert kept_bytes(whole, 64) > kept_bytes(upper, 32) + features
+    for part in lower:
+        part.requires_grad_(False)
+    assert kept_bytes(whole, 64) == kept_bytes(upper, 32) + features
+    assert profile_model(whole, (64,)).table["backward_flops"][:2].to_list() == [0, 0]
