@@ -8,7 +8,9 @@ from workbench.pipelines.explorer import ORDERS, SHARED, Setting, balanced, draw
 
 @pytest.mark.parametrize("model", SHARED.values["model"])
 @pytest.mark.parametrize("schedule", ORDERS)
-def test_every_layer_is_in_a_stage_and_no_gradient_of_a_shared_weight_is_sent(model, schedule):
+def test_every_layer_is_in_a_stage_and_no_gradient_of_a_shared_weight_is_sent(
+    model: str, schedule: str
+) -> None:
     problem = problem_of(Setting(model=model))
     plan = balanced(problem, 4, schedule)
     layers = [layer for stage in plan.stages for layer in range(stage.first, stage.last + 1)]
@@ -17,7 +19,7 @@ def test_every_layer_is_in_a_stage_and_no_gradient_of_a_shared_weight_is_sent(mo
     assert reductions(problem, plan) == []
 
 
-def test_one_microbatch_takes_the_passes_and_messages_one_after_another():
+def test_one_microbatch_takes_the_passes_and_messages_one_after_another() -> None:
     setting = Setting(model="vgg16", microbatches=1, workers=2)
     problem = problem_of(setting)
     plan = balanced(problem, 1, "gpipe")
@@ -32,7 +34,7 @@ def test_one_microbatch_takes_the_passes_and_messages_one_after_another():
     assert iteration(problem, plan).total_s == pytest.approx(expected_s, rel=1e-9)
 
 
-def test_table_has_all_orders_and_the_picture_says_the_rate():
+def test_table_has_all_orders_and_the_picture_says_the_rate() -> None:
     setting = Setting(model="vgg16", batch_size=8, microbatches=8)
     rows = table(setting)
     assert rows["schedule"].unique(maintain_order=True).to_list() == list(ORDERS)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import altair as alt
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from workbench import figures
 from workbench.clusters import Link
@@ -24,6 +25,9 @@ OVERHEAD_S = 200e-6
 
 ORDERS = ("1f1b", "1f1b, deeper", "gpipe")
 """Schedules; the deeper one keeps 2 (S - s) - 1 micro-batches in flight (Ye et al. 2024)."""
+
+NEAR = 4
+"""Layers behind which a cut between stages is considered."""
 
 PASSES = ("forward", "backward", "update")
 
@@ -48,7 +52,8 @@ class Setting(Parameters):
 
 SHARED = Shared(
     "A pipeline: one step of training",
-    f"Equal nodes of {GFLOPS:,.0f} GFLOP/s, each with consecutive layers of about the same time. "
+    f"Equal nodes of {GFLOPS:,.0f} GFLOP/s, each with consecutive layers of about the same time, "
+    "cut where little crosses. "
     "The timeline shows one step: forward and backward passes of micro-batches, messages "
     "between neighbours, and the bubble, in which nodes wait. Layers that share a weight are on "
     "one node. The bars compare the rate with that of one node, by number of micro-batches.",
@@ -94,19 +99,28 @@ def balanced(problem: Problem, microbatches: int, schedule: str) -> Plan:
     head = max((weight.layers[0] for weight in problem.tied), default=0)
     ends = np.cumsum(seconds[head:])
     shares = ends[-1] * np.arange(1, problem.nodes) / problem.nodes
-    cuts = sorted({head + int(np.abs(ends - share).argmin()) + 1 for share in shares})
+    cuts = sorted({_cheapest(problem, head, np.abs(ends - share)) for share in shares})
     bounds = [head, *(cut for cut in cuts if head < cut < problem.layers), problem.layers]
     spans = [(first + 1, last) for first, last in pairwise(bounds)]
     stages = [Stage(*span, ((node, samples),)) for node, span in enumerate(spans)]
     if head:
         stages.insert(0, Stage(1, head, ((len(spans) - 1, samples),)))
-    depths = range(2 * len(stages) - 1, 0, -2) if schedule == "1f1b, deeper" else ()
+    steps = 2 if schedule == "1f1b, deeper" else 1
+    depths = [steps * behind + 1 for behind in range(len(spans) - 1, -1, -1)]
+    if head:
+        depths.insert(0, microbatches)  # the last node sends ahead where it would wait
     return Plan(
         stages=tuple(stages),
         microbatches=microbatches,
         schedule=schedule.split(",", maxsplit=1)[0],
-        in_flight=tuple(depths),
+        in_flight=tuple(min(depth, microbatches) for depth in depths),
     )
+
+
+def _cheapest(problem: Problem, head: int, distances_s: NDArray[np.float64]) -> int:
+    """The last layer of a stage: of the `NEAR` nearest to its share, that with the fewest bytes."""
+    nearest = head + 1 + np.argsort(distances_s, kind="stable")[:NEAR]
+    return int(min(nearest.tolist(), key=lambda layer: problem.output_bytes[layer - 1]))
 
 
 def counts(batch: int, most: int) -> list[int]:

@@ -30,6 +30,9 @@ from workbench.utils.checks import (
 
 SCHEDULES = ("1f1b", "gpipe")
 
+MESSAGE_ROUNDS = 3
+"""Passes that a message is taken to last where the stages of a node are merged."""
+
 
 class Stage(NamedTuple):
     """Consecutive layers, and the nodes that train them.
@@ -108,12 +111,11 @@ class Plan:
         sums = [sum(count for _, count in stage.samples) for stage in stages]
         if len(set(sums)) > 1:
             raise UserError(f"the stages have {sums} samples of a micro-batch; they must be equal")
-        count = len(stages)
         in_flight = listed("in_flight", self.in_flight, "give a number a stage, such as (2, 1)")
         recompute = listed("recompute", self.recompute, "give a truth value a stage")
         for name, values in (("in_flight", in_flight), ("recompute", recompute)):
-            if len(values) not in (0, count):
-                raise UserError(f"{name} has {len(values)} values for {count} stages")
+            if len(values) not in (0, len(stages)):
+                raise UserError(f"{name} has {len(values)} values for {len(stages)} stages")
         in_flight = tuple(check_whole("in_flight", value, 1) for value in in_flight)
         if any(depth < behind for depth, behind in pairwise(in_flight)):
             raise UserError(
@@ -123,8 +125,8 @@ class Plan:
         for value in recompute:
             check_truth("recompute", value)
         object.__setattr__(self, "stages", stages)
-        object.__setattr__(self, "in_flight", in_flight or tuple(range(count, 0, -1)))
-        object.__setattr__(self, "recompute", tuple(map(bool, recompute)) or (False,) * count)
+        object.__setattr__(self, "in_flight", in_flight or tuple(range(len(stages), 0, -1)))
+        object.__setattr__(self, "recompute", tuple(map(bool, recompute)) or (False,) * len(stages))
 
     @property
     def samples(self) -> int:
@@ -187,8 +189,10 @@ def orders(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step, ...]]:
     """Forward and backward passes of each node, in order.
 
     A stage whose layers are all below `first_trained` has no backward passes. A node with several
-    stages merges their orders by list scheduling: time runs in rounds, and in each round a node
-    takes one step whose input is there, that of its earliest stage first.
+    stages merges their orders by list scheduling: time runs in rounds, a pass takes one and a
+    message `MESSAGE_ROUNDS`, and in each round a node takes one step whose input is there, that of
+    its latest stage first. So the first stage sends ahead where the node would wait, and its
+    backward passes, for which nobody waits, hold up no other.
     """
     waiting = {stage: _stage_order(plan, stage, first_trained) for stage in range(len(plan.stages))}
     stages_of = {
@@ -198,39 +202,42 @@ def orders(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step, ...]]:
     if all(len(stages) == 1 for stages in stages_of.values()):
         return {node: tuple(waiting[stages[0]]) for node, stages in stages_of.items()}
     order: dict[int, list[Step]] = {node: [] for node in plan.nodes}
-    done: dict[Step, set[int]] = {}
+    done: dict[tuple[Step, int], int] = {}  # round in which a node took a step
     place = dict.fromkeys(((node, s) for node, stages in stages_of.items() for s in stages), 0)
-    while any(place[node, s] < len(waiting[s]) for node, s in place):
+    number = 0
+    while any(place[node, stage] < len(waiting[stage]) for node, stage in place):
+        number += 1
         taken: list[tuple[int, Step]] = []
         for node, stages in stages_of.items():
-            for stage in stages:
+            for stage in reversed(stages):
                 if place[node, stage] == len(waiting[stage]):
                     continue
                 step = waiting[stage][place[node, stage]]
                 before = source(plan, step)
-                if before is None or len(done.get(before, ())) == len(
-                    plan.stages[before.stage].nodes
+                if before is None or all(
+                    (before, other) in done
+                    and number - done[before, other] > MESSAGE_ROUNDS * (other != node)
+                    for other in plan.stages[before.stage].nodes
                 ):
                     taken.append((node, step))
                     break
         for node, step in taken:
             order[node].append(step)
             place[node, step.stage] += 1
-            done.setdefault(step, set()).add(node)
+            done[step, node] = number
     return {node: tuple(steps) for node, steps in order.items()}
 
 
 def _stage_order(plan: Plan, stage: int, first_trained: int) -> list[Step]:
-    count = plan.microbatches
-    forward = [Step(stage, m, False) for m in range(count)]
+    forward = [Step(stage, m, False) for m in range(plan.microbatches)]
     if plan.stages[stage].last < first_trained:
         return forward
-    backward = [Step(stage, m, True) for m in range(count)]
+    backward = [Step(stage, m, True) for m in range(plan.microbatches)]
     if plan.schedule == "gpipe":
         return forward + backward[::-1]
     depth = plan.depth(stage)
     order = forward[:depth]
-    for m in range(count):
+    for m in range(plan.microbatches):
         order.append(backward[m])
         order += forward[depth + m : depth + m + 1]
     return order
