@@ -36,6 +36,7 @@ PROFILE = profile_model("lenet5")
 OVERHEADS_S = st.sampled_from([0.0, 0.01])
 NEVER_WAIT = ("ako", "ad_psgd", "gosgd")
 FEW = [KEPT, STREAMED, "parameter server, dynacomm", "fedavg", "hiertrain", "gossip"]
+FEW += ["pipeline, 1f1b", "pipeline, pipedream"]
 
 
 def pair(bandwidth_bps: float = 1e7, overhead_s: float = 0.0) -> Cluster:

@@ -11,6 +11,7 @@ from workbench.pipelines.costs import Iteration, Problem, iteration
 from workbench.pipelines.memory import StageMemory, stage_memory
 from workbench.pipelines.planners import PLANNERS
 from workbench.pipelines.schedules import Plan, Stage, Step, orders
+from workbench.pipelines.training import Setup, Trained, train
 from workbench.profiles import Tied
 
 __all__ = [
@@ -18,13 +19,16 @@ __all__ = [
     "Iteration",
     "Plan",
     "Problem",
+    "Setup",
     "Stage",
     "StageMemory",
     "Steady",
     "Step",
     "Tied",
+    "Trained",
     "iteration",
     "orders",
     "stage_memory",
     "steady",
+    "train",
 ]

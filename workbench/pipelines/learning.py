@@ -28,6 +28,7 @@ from workbench.training.evaluation import counted_labels
 from workbench.training.layerwise import LayerwiseModel
 from workbench.training.passes import Batches, Features, Gradient
 from workbench.training.repeatable import STEP
+from workbench.training.trained import schema
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -318,6 +319,12 @@ class StageEpochs(Epochs):
         self._pieces, self._plan, self._parts = pieces, plan, parts
         self._models: dict[int, dict[int, StageModel]] = {}
         self._losses: dict[int, dict[int, float]] = {}
+
+    @property
+    def _schema(self) -> dict[str, Any]:
+        """Columns of `frame`: also the loss on the test samples, whatever labels are."""
+        metrics = tuple(self.objective.metrics)
+        return schema(["test_loss", *(f"train_{name}" for name in metrics)], metrics)
 
     def observe(self, at_s: float, node: int, value: StepLoss | StageModel) -> None:
         """Take a node's part of a loss, or its model at the end of an epoch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, permutations, product
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.pipelines.costs import Problem, fits
-from workbench.pipelines.schedules import Plan, Stage
+from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
 from workbench.utils.checks import check_kind
 
 
@@ -40,14 +40,14 @@ class Variant(NamedTuple):
         return min(2 * left - 1 if self.deep else left, self.microbatches)
 
 
-def variants(batch: int) -> list[Variant]:
+def variants(batch: int, schedules: Collection[str] = SCHEDULES) -> list[Variant]:
     """All counts that divide the batch, with each schedule; where M = 1 all are the same."""
     return [
         Variant(count, schedule, deep)
         for count in range(1, batch + 1)
         if batch % count == 0
         for schedule, deep in (("1f1b", False), ("1f1b", True), ("gpipe", False))
-        if count > 1 or (schedule, deep) == ("1f1b", False)
+        if (schedule in schedules if count > 1 else (schedule, deep) == ("1f1b", False))
     ]
 
 

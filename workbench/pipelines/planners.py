@@ -21,7 +21,7 @@ stage recomputes, or else keeps fewer micro-batches in flight, only where it nee
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import combinations, islice, pairwise
 
@@ -39,7 +39,7 @@ from workbench.pipelines.partitions import (
     split,
     variants,
 )
-from workbench.pipelines.schedules import Plan, Stage
+from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
 from workbench.utils.checks import UserError
 
 Planner = Callable[[Problem], Plan]
@@ -56,8 +56,8 @@ ROUNDING = 1e-12
 class _Best:
     """The fastest plan so far, and how many were timed."""
 
-    def __init__(self, search: Search) -> None:
-        self.search, self.tries = search, 0
+    def __init__(self, search: Search, least_stages: int = 1) -> None:
+        self.search, self.least_stages, self.tries = search, least_stages, 0
         self.plan: Plan | None = None
         self.seconds = math.inf
         self.at: tuple[Partition, Variant] | None = None
@@ -68,7 +68,8 @@ class _Best:
         problem, before_s = self.search.problem, self.seconds
         bounds: list[tuple[float, int, Plan, tuple[Partition, Variant]]] = []
         for candidate in candidates:
-            if candidate not in self.seen:
+            enough = len(candidate[0].lasts) >= self.least_stages
+            if enough and candidate not in self.seen:
                 self.seen.add(candidate)
                 for plan in self.search.plans(*candidate):
                     bound = bound_s(problem, plan)
@@ -98,25 +99,33 @@ class _Best:
         return self.plan
 
 
-def pipeline(problem: Problem, *, tries: int = TRIES) -> Plan:
+def pipeline(
+    problem: Problem,
+    *,
+    tries: int = TRIES,
+    schedules: Collection[str] = SCHEDULES,
+    least_stages: int = 1,
+) -> Plan:
     """The fastest plan that fits: see the module for what is searched.
 
     Plans are judged by `iteration`. With up to `COMPLETE` partitions, the best of all is found: a
     plan is left out only if its `bound_s` is no better. With more, candidates come from a dynamic
     programme along orders of the nodes (equal ones have one order), and from `pipedream`; then cuts
-    are moved and nodes swapped, until nothing gets faster or `tries` plans have been timed.
+    are moved and nodes swapped, until nothing gets faster or `tries` plans have been timed. Only
+    these `schedules` are tried, and plans of `least_stages` or more.
 
     Raises UserError: no plan fits into the memory of the nodes.
     """
-    search, known = Search(problem), variants(problem.batch)
+    search, known = Search(problem), variants(problem.batch, schedules)
     times = Times(search)
-    best = _Best(search)
+    best = _Best(search, least_stages)
     starts = [tuple(range(problem.nodes))] if search.equal else _orders(search)
     if search.equal:
         theirs = _pipedream_partition(problem)
         best.offer(((theirs, each) for each in known), tries)
     ends = (0, *heads(problem))
-    shallow = [each for each in known if each.schedule == "1f1b" and not each.deep]
+    first = "1f1b" if "1f1b" in schedules else "gpipe"
+    shallow = [each for each in known if each.schedule == first and not each.deep]
     best.offer(_along(times, starts, shallow, ends), tries)
     order = starts[0] if best.at is None else _order(problem, best.at[0])
     best.offer(_along(times, [order], known, ends), tries)
@@ -127,7 +136,7 @@ def pipeline(problem: Problem, *, tries: int = TRIES) -> Plan:
             best.offer(((partition, variant) for partition in worth), None)
     else:
         while best.at is not None and best.tries < tries:
-            if best.offer(_moves(search, *best.at), tries):
+            if best.offer(_moves(search, known, *best.at), tries):
                 continue
             if search.equal or not _swapped(times, best, tries):
                 break
@@ -192,7 +201,7 @@ def _swapped(times: Times, best: _Best, tries: int) -> bool:
 
 
 def _moves(
-    search: Search, partition: Partition, variant: Variant
+    search: Search, known: Iterable[Variant], partition: Partition, variant: Variant
 ) -> Iterator[tuple[Partition, Variant]]:
     """The same with a cut or a node moved by one, another variant, or two nodes swapped."""
     problem, equal, (lasts, groups) = search.problem, search.equal, partition
@@ -209,7 +218,7 @@ def _moves(
             if left and right:
                 moved_groups = (*groups[:number], left, right, *groups[number + 2 :])
                 yield Partition(lasts, moved_groups), variant
-    for other in variants(problem.batch):
+    for other in known:
         yield partition, other
     for a, b in combinations(range(0 if equal else problem.nodes), 2):
         swap = {a: b, b: a}

@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
-from workbench import decentralised, dlion, edgegossip
+from workbench import decentralised, dlion, edgegossip, pipelines
 from workbench.comparison.learning.task import PER_EPOCH
 from workbench.comparison.learning.trial import Trial, finished, own_models
-from workbench.comparison.methods import fedavg, rounds
+from workbench.comparison.methods import fedavg, pipeline, rounds
 from workbench.decentralised import EXCHANGES, GoSgd, Gossip, MakeExchange, ring
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import has_means
@@ -123,6 +124,27 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
     return finished(trial, rows, epochs.select("at_s", "samples").iter_rows(), trained, nodes)
 
 
+def of_pipedream(trial: Trial) -> pl.DataFrame:
+    """Train in the plan's pipeline without a flush, each batch a step with stashed weights."""
+    found = next(
+        each for each in pipeline.unflushed(trial.task.problem) if each.where == trial.plan.where
+    )
+    nodes = [found.nodes[node] for node in found.plan.nodes]
+    problem, plan = found.placed(nodes)
+    setup = pipelines.Setup(
+        **trial.shared(),
+        problem=problem,
+        flushes=False,
+        cluster=trial.cluster(nodes, [1.0] * len(nodes)),
+        sgd=trial.task.sgd(),
+    )
+    epochs = (trained := trial.train(setup, plan)).epochs
+    rows = [(0.0, *trial.first()), *_evaluations(trial, epochs, "at_s", "test_loss")]
+    samples = np.diff(setup.epoch_ends, prepend=0) * setup.samples_per_batch
+    learnt = list(zip(epochs["at_s"], samples.tolist(), strict=True))
+    return finished(trial, rows, learnt, trained, nodes)
+
+
 def _exchange(trial: Trial) -> dict[str, Any]:
     return {
         "shards": trial.shards,
@@ -163,5 +185,6 @@ TRAININGS: Mapping[str, Callable[[Trial], pl.DataFrame]] = {
     "gosgd": partial(of_gossip, exchange=lambda nodes: GoSgd(rounds.GOSGD_PROBABILITY)),
     "edgegossip": of_edgegossip,
     "fedavg": of_fedavg,
+    "pipeline, pipedream": of_pipedream,
 }
 """Training by a method's own system, by the method's name."""

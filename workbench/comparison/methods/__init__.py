@@ -6,6 +6,7 @@ from workbench.comparison.methods import (
     fedavg,
     parameter_server,
     peers,
+    pipeline,
     rounds,
     scan,
     tiers,
@@ -14,7 +15,17 @@ from workbench.comparison.methods.method import EQUAL, Method, Plan, plans, usab
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for module in (alone, all_reduce, parameter_server, tiers, scan, rounds, fedavg, peers)
+    for module in (
+        alone,
+        all_reduce,
+        parameter_server,
+        tiers,
+        pipeline,
+        scan,
+        rounds,
+        fedavg,
+        peers,
+    )
     for method in module.METHODS
 }
 
