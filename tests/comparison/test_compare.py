@@ -71,7 +71,8 @@ class TestCompare:
         row = row_of(found.frame, "one node")
         assert row["fits"] is False
         assert row["memory_node"] == "board0"
-        assert found.method == "one node, samples sent once"
+        assert found.method == "pipeline, 1f1b"
+        assert row_of(found.frame, "one node, samples sent once")["fits"] is not False
 
     def test_cost_models_of_papers_stand_beside_what_is_simulated(
         self, frame: pl.DataFrame
@@ -149,7 +150,7 @@ class TestAnswer:
         assert "On some of the samples, one node (33%) is " in text
 
     def test_answer_says_that_no_other_system_fits(self) -> None:
-        board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e8)
+        board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e3)
         pair = full_mesh([board, Node("edge", flops_per_s=2e11, memory_bytes=8e9)], Link(1e9))
         unfit = str(compare("resnet18", pair, 8))
         assert "other methods that equal SGD do not fit in memory" in unfit

@@ -102,8 +102,8 @@ def test_samples_reach_the_first_stage_from_their_owners() -> None:
 
 def test_adapters_need_no_gradient_below_the_first() -> None:
     module = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(6)))
-    for part in module[:4]:
-        part.requires_grad_(False)
+    for number in range(4):
+        module[number].requires_grad_(False)
     profile = profile_model(module, (64,))
     cluster = pcs(2, 1e6, 1e9)
     plan = METHODS["pipeline, 1f1b"].plan(Problem(profile, cluster, 32))
