@@ -17,7 +17,8 @@ from tests.edgegossip.strategies import platforms
 from tests.hiertrain.costs.test_problem import good
 from tests.hiertrain.strategies import any_problem
 from tests.olpb.test_training import POOL, made_samples, small
-from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb
+from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb, pipelines
+from workbench.clusters import Link
 from workbench.decentralised import ChocoSgd, DiLoCo, MoshpitSgd, NoLoCo
 from workbench.dlion import (
     ENVIRONMENTS,
@@ -72,6 +73,10 @@ GOOD: dict[Made, dict[str, Any]] = {
     dynacomm.Setup: {"model": LENET.model, "dataset": LENET.dataset, "link": LENET.link},
     Node: {"flops_per_s": 1e9},
     Pool: {"nodes": (Node(1e9),) * 2},
+    pipelines.Plan: {"stages": (pipelines.Stage(1, 2, ((0, 4),)),), "microbatches": 2},
+    pipelines.Problem: dict.fromkeys(("forward_s", "backward_s", "update_s"), ((1, 2), (2, 1)))
+    | dict.fromkeys(("param_bytes", "output_bytes"), (1, 2))
+    | {"links": {(0, 1): Link(1e6)}, "batch": 8},
     olpb.Setup: {"model": small, "dataset": made_samples(), "pool": POOL, "batch_size": 6},
 }
 """Each value, and arguments that it takes."""
@@ -111,6 +116,15 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     Problem: [{"batch": 0}],
     Chain: [{"batch": 0}, {"bits": 0}, {"bits": 24}],
     Pool: [{"nodes": (Node(1e9), 1e9)}],
+    pipelines.Plan: [
+        *({"microbatches": 0}, {"in_flight": (2, 1)}, {"in_flight": (0,)}, {"recompute": (1,)}),
+        *({"stages": stages} for stages in ((), ((2, 3, ((0, 4),)),), ((1, 2, ((0, 0),)),))),
+    ],
+    pipelines.Problem: [
+        *({"batch": 0}, {"first_trained": 0}, {"param_bytes": (1, 2, 3)}, {"frozen_bytes": (1,)}),
+        *({"tied": ((3, (1, 2)),)}, {"tied": ((1, (1, 3)),)}, {"memory_bytes": (1,)}),
+        *({"links": {(0, 2): Link(1e6)}}, {"links": {(0, 1): 1e6}}),
+    ],
     olpb.Setup: [{name: 0} for name in ("levels", "modules", "evaluate_every")],
     System: [
         {"generate_partial_gradients": None},

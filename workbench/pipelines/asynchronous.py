@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 from workbench.pipelines.costs import (
     Problem,
     check,
+    holders,
     link_of,
     message_s,
     reductions,
@@ -51,14 +52,16 @@ def steady(problem: Problem, plan: Plan) -> Steady:
     event k micro-batches later waits for another, its start plus k T is not before the other's end.
     That is a linear programme, whose optimum is the greatest mean of a cycle of waiting.
 
-    Raises UserError: a plan of another schedule, with blocking messages, or with a node in several
-    stages.
+    Raises UserError: a plan of another schedule, with blocking messages, with a node in several
+    stages or with layers of a tied weight in several.
     """
     check(problem, plan)
     if plan.schedule != "1f1b" or plan.blocking:
         raise UserError("PipeDream keeps micro-batches in flight with 1f1b and queued messages")
     if len(plan.nodes) < sum(len(stage.samples) for stage in plan.stages):
         raise UserError("PipeDream has each node in one stage; the plan has one in several")
+    if any(len(holders(plan, weight)) > 1 for weight in problem.tied):
+        raise UserError("PipeDream has a weight in one stage; the plan has a tied one in several")
     staleness = [
         depth - 1 if stage.last >= problem.first_trained else 0
         for stage, depth in zip(plan.stages, plan.in_flight, strict=True)

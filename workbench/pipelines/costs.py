@@ -14,13 +14,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.clusters import Link, Schedule
-from workbench.pipelines.schedules import Plan, Stage, Step, Transfer, operations
+from workbench.pipelines.schedules import Plan, Step, Transfer, operations
 from workbench.profiles import Tied
 from workbench.runtime.trace import Span, Trace
 from workbench.utils.checks import (
@@ -102,24 +103,34 @@ class Problem:
             given = getattr(self, name)
             sizes = check_layers(name, np.zeros(layers) if given is None else given)
             object.__setattr__(self, name, sizes)
-        limits = np.full(nodes, math.inf) if self.memory_bytes is None else self.memory_bytes
-        limits = np.array(limits, dtype=np.float64)
+        shapes = {
+            name: getattr(self, name).shape
+            for name in ("backward_s", "update_s", "param_bytes", "output_bytes", "frozen_bytes")
+        }
+        wrong = {name for name, shape in shapes.items() if shape[-1] != layers}
+        wrong |= {name for name, shape in shapes.items() if shape[:-1] not in ((), (nodes,))}
+        if wrong:
+            raise UserError(
+                f"{', '.join(sorted(wrong))}: forward_s has {nodes} nodes and {layers} layers, but "
+                f"the shapes are {shapes}"
+            )
+        given = self.memory_bytes
+        limits = np.full(nodes, math.inf) if given is None else _numbers("memory_bytes", given)
         if limits.shape != (nodes,) or not (limits >= 0).all():
             raise UserError(f"memory_bytes is {limits}; give a size for each of {nodes} nodes")
         limits.setflags(write=False)
         object.__setattr__(self, "memory_bytes", limits)
-        shapes = {
-            name: getattr(self, name).shape
-            for name in ("forward_s", "backward_s", "update_s", "param_bytes", "output_bytes")
-        }
-        if any(
-            shape[-1] != layers or shape[:-1] not in ((), (nodes,)) for shape in shapes.values()
-        ):
-            raise UserError(f"seconds are of (nodes, layers), bytes of layers; got {shapes}")
-        for (source, target), link in self.links.items():
-            check_kind(f"link {source}, {target}", link, Link, "a clusters.Link")
-            if not (0 <= source < nodes and 0 <= target < nodes):
-                raise UserError(f"links has {source}, {target}; nodes are 0 to {nodes - 1}")
+        if not (self.needed is None or callable(self.needed)):
+            raise TypeError(f"needed is {self.needed!r}; give a function, or None")
+        if not isinstance(self.links, Mapping):
+            raise TypeError(
+                f"links is {self.links!r}; give a mapping, such as {{(0, 1): Link(1e9)}}"
+            )
+        pairs = set(product(range(nodes), repeat=2))
+        for ends, link in self.links.items():
+            if ends not in pairs:
+                raise UserError(f"links has {ends!r}; give pairs of nodes, from 0 to {nodes - 1}")
+            check_kind(f"links of {ends}", link, Link, "a clusters.Link")
         tied = tuple(Tied(*each) for each in listed("tied", self.tied, "give (Tied(...),)"))
         for weight in tied:
             check_whole("size of a tied weight", weight.size_bytes, 0)
@@ -158,8 +169,15 @@ class Problem:
         return forward_s, backward_s, update_s, np.pad(self.param_bytes.cumsum(), (1, 0))
 
 
+def _numbers(name: str, values: ArrayLike) -> FloatArray:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"{name} takes numbers, not {values!r}") from None
+
+
 def _by_node(name: str, values: ArrayLike) -> FloatArray:
-    array = np.array(values, dtype=np.float64)
+    array = _numbers(name, values)
     if array.ndim != 2 or not array.size:
         raise UserError(f"{name} has shape {array.shape}; give a row a node, a number a layer")
     for row in array:
@@ -275,17 +293,22 @@ def reductions(problem: Problem, plan: Plan) -> list[Reduction]:
     groups = [Reduction(stage.nodes, 0.0) for stage in plan.stages]
     tied = []
     for weight in problem.tied:
-        holders = [n for n, stage in enumerate(plan.stages) if _holds(stage, weight)]
-        if len(holders) > 1:
-            sizes[holders[0]] -= weight.size_bytes
-            nodes = sorted({node for n in holders for node in plan.stages[n].nodes})
+        stages = holders(plan, weight)
+        if len(stages) > 1:
+            sizes[stages[0]] -= weight.size_bytes
+            nodes = sorted({node for n in stages for node in plan.stages[n].nodes})
             tied.append(Reduction(tuple(nodes), weight.size_bytes))
     groups = [Reduction(group.nodes, size) for group, size in zip(groups, sizes, strict=True)]
     return [each for each in (*groups, *tied) if len(each.nodes) > 1 and each.size_bytes > 0]
 
 
-def _holds(stage: Stage, weight: Tied) -> bool:
-    return any(stage.first <= layer <= stage.last for layer in weight.layers)
+def holders(plan: Plan, weight: Tied) -> list[int]:
+    """Stages, from 0, with layers of a tied weight."""
+    return [
+        number
+        for number, stage in enumerate(plan.stages)
+        if any(stage.first <= layer <= stage.last for layer in weight.layers)
+    ]
 
 
 def memory_bytes(problem: Problem, plan: Plan) -> dict[int, float]:

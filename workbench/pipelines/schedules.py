@@ -154,7 +154,9 @@ def _stage(given: Stage) -> Stage:
     replicas = []
     for pair in listed("samples", samples, "give pairs, such as ((0, 4),)"):
         node, count = listed("samples", pair, "give pairs of a node and its samples")
-        replicas.append((check_whole("node", node, 0), check_whole("samples", count, 1)))
+        replicas.append(
+            (check_whole("node", node, 0), check_whole("samples of a node in stages", count, 1))
+        )
     nodes = [node for node, _ in replicas]
     if not nodes or len(set(nodes)) < len(nodes):
         raise UserError(f"a stage has nodes {nodes}; give one or more, each once")
