@@ -99,14 +99,11 @@ class Problem:
         for name in ("forward_s", "backward_s", "update_s"):
             object.__setattr__(self, name, _by_node(name, getattr(self, name)))
         nodes, layers = self.forward_s.shape
-        for name in ("param_bytes", "output_bytes", "frozen_bytes"):
-            given = getattr(self, name)
-            sizes = check_layers(name, np.zeros(layers) if given is None else given)
-            object.__setattr__(self, name, sizes)
-        shapes = {
-            name: getattr(self, name).shape
-            for name in ("backward_s", "update_s", "param_bytes", "output_bytes", "frozen_bytes")
-        }
+        sizes = ["param_bytes", "output_bytes"]
+        sizes += [] if self.frozen_bytes is None else ["frozen_bytes"]
+        for name in sizes:
+            object.__setattr__(self, name, check_layers(name, getattr(self, name)))
+        shapes = {name: getattr(self, name).shape for name in ("backward_s", "update_s", *sizes)}
         wrong = {name for name, shape in shapes.items() if shape[-1] != layers}
         wrong |= {name for name, shape in shapes.items() if shape[:-1] not in ((), (nodes,))}
         if wrong:
@@ -114,12 +111,11 @@ class Problem:
                 f"{', '.join(sorted(wrong))}: forward_s has {nodes} nodes and {layers} layers, but "
                 f"the shapes are {shapes}"
             )
-        given = self.memory_bytes
-        limits = np.full(nodes, math.inf) if given is None else _numbers("memory_bytes", given)
-        if limits.shape != (nodes,) or not (limits >= 0).all():
-            raise UserError(f"memory_bytes is {limits}; give a size for each of {nodes} nodes")
-        limits.setflags(write=False)
-        object.__setattr__(self, "memory_bytes", limits)
+        if self.memory_bytes is not None:
+            limits = _numbers("memory_bytes", self.memory_bytes)
+            if limits.shape != (nodes,) or not (limits >= 0).all():
+                raise UserError(f"memory_bytes is {limits}; give a size for each of {nodes} nodes")
+            object.__setattr__(self, "memory_bytes", limits)
         if not (self.needed is None or callable(self.needed)):
             raise TypeError(f"needed is {self.needed!r}; give a function, or None")
         if not isinstance(self.links, Mapping):
@@ -153,6 +149,11 @@ class Problem:
     def layers(self) -> int:
         """Number of layers, L."""
         return len(self.param_bytes)
+
+    @cached_property
+    def limits_bytes(self) -> FloatArray:
+        """Memory of each node, (N,); infinite where there is no limit."""
+        return np.full(self.nodes, math.inf) if self.memory_bytes is None else self.memory_bytes
 
     @cached_property
     def sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -327,8 +328,7 @@ def memory_bytes(problem: Problem, plan: Plan) -> dict[int, float]:
 
 def fits(problem: Problem, plan: Plan) -> bool:
     """Whether no node needs more memory than it has; True where the need is not known."""
-    limits = problem.memory_bytes
-    assert limits is not None  # as the constructor sets it
+    limits = problem.limits_bytes
     return all(size <= limits[node] for node, size in memory_bytes(problem, plan).items())
 
 

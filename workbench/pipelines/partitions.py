@@ -96,8 +96,7 @@ def heads(problem: Problem) -> list[int]:
 
 def equal_nodes(problem: Problem) -> bool:
     """Whether the nodes are equal, each has a link to each other, and these are alike."""
-    assert problem.memory_bytes is not None
-    tables = (problem.forward_s, problem.backward_s, problem.update_s, problem.memory_bytes)
+    tables = (problem.forward_s, problem.backward_s, problem.update_s, problem.limits_bytes)
     links = set(problem.links.values())
     pairs = sum(source != target for source, target in problem.links)
     return (
@@ -117,8 +116,7 @@ class Search:
         self.split = cache(self._split)
         self.needed = None if problem.needed is None else cache(problem.needed)
         self.fitting = cache(self._fitting)
-        assert problem.memory_bytes is not None
-        self.limits = problem.memory_bytes
+        self.limits = problem.limits_bytes
         self.equal = equal_nodes(problem)
 
     def _split(self, first: int, last: int, nodes: tuple[int, ...], samples: int) -> list[int]:
