@@ -20,8 +20,8 @@ BATCH = 32_768
 MODEL_BYTES = {"CV": 395_600_000, "NLP": 1_120_200_000}
 """Bytes that each model averages, two a parameter."""
 
-MOST = 1500
-"""Points of a panel, about; of more rows, every other or every third is drawn."""
+MOST = 400
+"""Points of a panel at most; of more rows, one in a few is drawn."""
 
 
 def predictions(frame: pl.DataFrame) -> alt.FacetChart:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from workbench.cli import app
 from workbench.clusters import load_constants
+from workbench.comparison import picture
 from workbench.comparison.validation import against, validate
 from workbench.comparison.validation.corpora import CORPORA, flash
 from workbench.comparison.validation.corpus import is_fit
@@ -135,6 +136,16 @@ def test_recorded_errors_are_those_of_the_recorded_predictions() -> None:
         assert len(error) == rows
         assert against.mean_percent(error) == pytest.approx(mean, rel=1e-4)
         assert mean < 1.01 * goal  # Gavel misses it by 0.04 points
+
+
+def test_picture_has_a_panel_for_each_corpus_and_few_points() -> None:
+    recording = recordings.load("validation", "predictions")
+    assert recording is not None
+    drawn = picture.predictions(recording.frame).to_dict()
+    (points,) = drawn["datasets"].values()
+    titles = [point["corpus"] for point in points]
+    assert {*titles} == {corpus.title for corpus in CORPORA.values()}
+    assert max(map(titles.count, titles)) <= picture.MOST
 
 
 def test_every_part_lowers_the_error_of_rows_that_it_was_not_fitted_on() -> None:
