@@ -44,12 +44,12 @@ def predict(rows: pl.DataFrame, constants: Constants) -> Values:
     seconds = np.empty(len(rows))
     for (phone,), group in rows.with_row_index("at").group_by("phone"):
         at = group["at"].to_numpy()
-        seconds[at] = work_s(
-            group["flops"].to_numpy() / (1e9 * constants[f"{phone} gflops"]),
-            moved[at],
-            bytes_per_s=1e9 * constants[f"{phone} gbytes_per_s"],
-            overhead_s=1e-6 * constants[f"{phone} overhead_us"] * group["calls"].to_numpy(),
-        )
+        flops_s = group["flops"].to_numpy() / (1e9 * constants[f"{phone} gflops"])
+        bytes_per_s = 1e9 * constants[f"{phone} gbytes_per_s"]
+        overhead_s = 1e-6 * constants[f"{phone} overhead_us"] * group["calls"].to_numpy()
+        if "roofline" in constants:
+            flops_s = np.maximum(flops_s - moved[at] / bytes_per_s, 0)
+        seconds[at] = work_s(flops_s, moved[at], bytes_per_s=bytes_per_s, overhead_s=overhead_s)
     return seconds
 
 
@@ -99,6 +99,7 @@ CORPUS = Corpus(
             [f"{layer} output passes" for layer in ("embedding", "lstm", "output")], 0
         ),
         "overhead of calls": {"{} overhead_us": 0},
+        "FLOPs and bytes one after the other (a roofline)": {"roofline": 1},
     },
     goal=0.12,
 )
