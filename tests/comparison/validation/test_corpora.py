@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench.comparison.validation.corpora import CORPORA, adaptdl, gavel
+from workbench.comparison.validation.corpora import CORPORA, adaptdl, gavel, vtrain
 from workbench.comparison.validation.corpus import is_fit
 from workbench.comparison.validation.networks import NETWORKS, gradient_buckets
 from workbench.utils.checks import UserError
@@ -33,7 +33,26 @@ Toy,lstm,100,50,5,8,0.4
 Toy,output,100,50,5,8,0.2
 Toy,embedding,100,50,5,8,0.1
 """
-TABLES = {"adaptdl": ADAPTDL, "gavel": GAVEL, "flash": FLASH}
+SAILOR = """plan,model,layers,stages,dp,tp,mbs,gbs,microbatches,use_step,step_s
+toy,OPT-350,0-1;2-3,2,2,4,2,12,3,1,5.0
+void,OPT-350,0-3,1,1,4,2,12,3,0,5.0
+"""
+SAILOR_TABLES = {
+    "sailor_profiles.csv": ["model,gpu,mbs,tp,layer,forward_s,backward_s,update_s"]
+    + [f"OPT-350,GH-96,2,4,{layer},0.25,0.5,0.1" for layer in range(4)],
+    "sailor_layers.csv": ["model,tp,layer,parameters,output_floats,input_floats,kept_floats"]
+    + [f"OPT-350,4,{layer},1000000,2097152,2097152,1" for layer in range(4)],
+    "sailor_links.csv": [
+        "scope,zone_a,gpu_a,gpus_a,zone_b,gpu_b,gpus_b,c2,c1,c0,max_bytes_per_s",
+        "inter_node,us-central1-a,GH-96,4,us-central1-a,GH-96,4,0,0,1,2000000000",
+    ],
+}
+VTRAIN = """row,parameters_b,gpus,tp,dp,pp,global_batch,micro_batch,microbatches,\
+layers,hidden,heads,sequence,step_ms
+0,0.1,8,2,2,2,12,2,3,4,1024,16,512,1000
+1,0.1,8,1,8,1,16,2,1,4,1024,16,512,1000
+""".replace("\\\n", "")
+TABLES = {"adaptdl": ADAPTDL, "gavel": GAVEL, "flash": FLASH, "sailor": SAILOR, "vtrain": VTRAIN}
 
 
 def read(folder: Path, name: str, text: str | None = None) -> pl.DataFrame:
@@ -98,6 +117,41 @@ def test_a_row_of_flash_by_hand(tmp_path: Path) -> None:
     moved_s = 7 * 4 * 5000 / 0.5e9
     assert output == pytest.approx(0.01 + 6 * 40 * 5000 / 2e9 + moved_s + outputs_s)
     assert embedding == pytest.approx(0.01 + 5 * 4 * 5000 / 0.5e9 + outputs_s)
+
+
+def test_a_row_of_sailor_by_hand(tmp_path: Path) -> None:
+    for name, lines in SAILOR_TABLES.items():
+        (tmp_path / name).write_text("\n".join(lines))
+    rows = read(tmp_path, "sailor")
+    assert rows["plan"].to_list() == ["toy"]
+    message_s = 4 * 2 * 2048 * 1024 / 1e9  # a micro-batch of two samples at 1 GB/s
+    # Two stages of 0.5 s forward and 1 s backward, three micro-batches, blocking messages: the
+    # second stage waits for the first forward pass, the first one for the last backward pass.
+    steady_s = 3 * 1.5 + 0.5 + 1.0
+    share_s = 2 * 4 * 4 * 2e6 / 2 / 1e9  # all-reduce between two replicas of two layers
+    update_s = 0.1 * 2 / 4
+    predicted_s = CORPORA["sailor"].predict(rows, {})[0]
+    assert predicted_s == pytest.approx(steady_s + share_s + update_s, abs=6 * message_s)
+    assert predicted_s > steady_s + 2 * message_s + share_s + update_s - 1e-9
+    assert rows["compute_s"].to_list() == [4.5]
+
+
+def test_a_row_of_vtrain_by_hand(tmp_path: Path) -> None:
+    pipeline, data_parallel = read(tmp_path, "vtrain").iter_rows(named=True)
+    rates = vtrain.Roofline(1e14, 1e12)
+    b, s, h = 2, 512, 1024
+    products = 24 * b * s * h * h + 4 * b * s * s * h
+    moved = s * b * h * 34 + 5 * 16 * s * s * b
+    forward_s = products / 1e14 + moved / 1e12
+    assert vtrain.block_s(data_parallel, rates) == pytest.approx((forward_s, 3 * forward_s))
+    logits_s = 2 * b * s * h * 50_257 / 1e14
+    gradient_bytes = 2 * (12 * h * h * 4 + 50_257 * h)
+    reduce_s = 2 * 7 / 8 * gradient_bytes / (100e9 / 8)
+    step_s = 4 * 4 * forward_s + 3 * logits_s + reduce_s
+    assert vtrain.step_s(data_parallel, rates) == pytest.approx(step_s)
+    tensor_s = 2 * 2 * 1 / 2 * 2 * b * s * h / 235e9  # two all-reduces between two GPUs
+    split_s = products / 2 / 1e14 + (s * b * h * 22 + 5 * 16 * s * s * b / 2) / 1e12 + tensor_s
+    assert vtrain.block_s(pipeline, rates)[0] == pytest.approx(split_s)
 
 
 def test_one_key_in_ten_is_fitted_on() -> None:

@@ -223,14 +223,16 @@ def sentences(name: str, table: pl.DataFrame) -> str:
     corpus = CORPORA[name]
     (row,) = table.filter(set="all not fitted on").iter_rows(named=True)
     met = "meets" if row["mean"] <= 100 * corpus.goal else "misses"
+    others = [f"computing alone is {row['computing alone']:.1f} % off"]
+    if row["nearest row"] is not None:
+        others.append(f"the nearest row fitted on {row['nearest row']:.1f} %")
     order = ""
     if row["order"] is not None:
         share = f"{row['order']:.1f} % are predicted in their order"
         order = f" Of the pairs that were measured a tenth apart, {share}."
     return (
         f"{row['rows']:,} rows that no constant was fitted on are predicted {row['mean']:.2f} % "
-        f"off on average, which {met} the goal of {100 * corpus.goal:g} %; computing alone is "
-        f"{row['computing alone']:.1f} % off, the nearest row fitted on {row['nearest row']:.1f} %."
+        f"off on average, which {met} the goal of {100 * corpus.goal:g} %; {', '.join(others)}."
         f"{order}"
     )
 

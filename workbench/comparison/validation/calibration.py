@@ -21,6 +21,9 @@ def to_toml(corpora: Mapping[str, tuple[Corpus, pl.DataFrame]]) -> str:
         'method = "least squares of log(predicted / measured), soft above 0.1; Hivemind: linear"',
     ]
     for name, (corpus, rows) in corpora.items():
+        if not corpus.constants:
+            lines += ["", f"[constants.{name}]  # no row: layers and links were measured apart"]
+            continue
         of_fit = rows.filter(role="fit")
         constants = fitted(corpus, rows)
         frame = judged(corpus, rows, constants).filter(role="fit")

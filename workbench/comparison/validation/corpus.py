@@ -34,7 +34,7 @@ class Corpus:
         Columns whose hash makes a row one to fit on: one in ten.
     measured, most_s
         Column of what is predicted, in seconds, and a bound on it that tells seconds from
-        milliseconds.
+        milliseconds. It is computed where `columns` has it in milliseconds.
     groups
         Column of the sets by which errors are shown.
     constants
@@ -52,7 +52,9 @@ class Corpus:
     given
         Selects rows that a predictor may use: not predicted.
     prepare
-        Adds what predictions need: a row's computing, from the rows given.
+        Adds what predictions need: a row's computing, from the rows given, or from `tables`.
+    tables
+        Further files in the same folder, which `prepare` is given as frames.
     without
         Part of the model -> values of constants at which the part does nothing.
     role
@@ -79,7 +81,8 @@ class Corpus:
     goal: float
     by: Callable[[pl.DataFrame], Sequence[str]] = lambda table: ()
     given: pl.Expr = field(default_factory=lambda: pl.lit(value=False))
-    prepare: Callable[[pl.DataFrame], pl.DataFrame] = lambda table: table
+    prepare: Callable[..., pl.DataFrame] = lambda table: table
+    tables: Sequence[str] = ()
     without: Mapping[str, Constants] = field(default_factory=dict)
     role: pl.Expr | None = None
     fit: Callable[[pl.DataFrame], dict[str, float]] | None = None
@@ -109,18 +112,22 @@ class Corpus:
             )
         except pl.exceptions.PolarsError as error:
             raise UserError(f"{path}: {error}; numbers have a point and no unit") from None
+        milliseconds = self.measured.removesuffix("_s") + "_ms"
+        if milliseconds in self.columns:
+            table = table.with_columns((pl.col(milliseconds) / 1000).alias(self.measured))
         wrong = (~pl.col(self.measured).is_between(1e-9, self.most_s)).fill_null(value=True)
-        numbered = table.with_row_index("row", 2).filter(wrong)
-        for number, value in numbered.select("row", self.measured).iter_rows():
+        numbered = table.with_row_index("line", 2).filter(wrong)
+        for number, value in numbered.select("line", self.measured).iter_rows():
             raise UserError(
                 f"{path}, line {number}: {self.measured} is {value}; it is in seconds, above 0 and "
                 f"at most {self.most_s:g}"
             )
-        return self.prepare(table.with_columns(role=self._roles(texts, table, path)))
+        others = [_read(folder / name, self.source) for name in self.tables]
+        return self.prepare(table.with_columns(role=self._roles(texts, table, path)), *others)
 
     def _roles(self, texts: pl.DataFrame, table: pl.DataFrame, path: Path) -> pl.Series:
         if self.role is not None:
-            return table.select(role=self.role)["role"]
+            return table.with_columns(role=self.role)["role"]
         keys = texts.select(pl.concat_str(pl.col(self.key).fill_null(""), separator=","))
         roles = table.select(
             pl.when(self.given)
@@ -138,6 +145,12 @@ class Corpus:
                         f"({', '.join(self.key)}) it is {role!r}"
                     )
         return roles
+
+
+def _read(path: Path, source: str) -> pl.DataFrame:
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file. {source}")
+    return pl.read_csv(path)
 
 
 def is_fit(key: str) -> bool:

@@ -1,6 +1,6 @@
 """Corpora by name, a module each."""
 
-from workbench.comparison.validation.corpora import adaptdl, flash, gavel, hivemind
+from workbench.comparison.validation.corpora import adaptdl, flash, gavel, hivemind, sailor, vtrain
 from workbench.comparison.validation.corpus import Corpus
 
 CORPORA: dict[str, Corpus] = {
@@ -8,4 +8,6 @@ CORPORA: dict[str, Corpus] = {
     "flash": flash.CORPUS,
     "gavel": gavel.CORPUS,
     "hivemind": hivemind.CORPUS,
+    "sailor": sailor.CORPUS,
+    "vtrain": vtrain.CORPUS,
 }

@@ -9,15 +9,14 @@ Source: Bang et al. 2024, vTrain (MICRO), its public repository; multi-node tabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.optimize import least_squares
 
 from workbench.clusters import Link
+from workbench.comparison.validation.corpus import Constants, Corpus, Values
 from workbench.pipelines.costs import Problem, iteration
 from workbench.pipelines.schedules import Plan, Stage
 
@@ -31,8 +30,7 @@ NODE_BYTES_PER_S = 100e9
 NVLINK_BYTES_PER_S = 235e9
 """What an all-reduce moves a second over NVLink of A100s (bus bandwidth of NVIDIA's nccl-tests)."""
 
-START = 200e12, 1e12
-"""Where the fit of both rates begins."""
+PEAK_FLOPS_PER_S = 312e12
 
 
 class Roofline(NamedTuple):
@@ -42,9 +40,9 @@ class Roofline(NamedTuple):
     bytes_per_s: float
 
 
-def read(folder: Path | str) -> pl.DataFrame:
-    """Rows of the table, a folder's ``vtrain_multi.csv``."""
-    return pl.read_csv(Path(folder) / "vtrain_multi.csv")
+def prepare(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows with ``model``, the size by which errors are shown."""
+    return table.with_columns(model=pl.format("{} billion", "parameters_b"))
 
 
 def block_s(row: Mapping[str, Any], rates: Roofline) -> tuple[float, float]:
@@ -104,38 +102,52 @@ def step_s(row: Mapping[str, Any], rates: Roofline) -> float:
     parameters = 12 * hidden**2 * row["layers"] + VOCABULARY * hidden
     gradient_bytes = HALF_BYTES * parameters / (row["tp"] * row["pp"])
     reduce_s = 2 * (replicas - 1) / replicas * gradient_bytes / (NODE_BYTES_PER_S / GPUS)
-    return iteration(*pipeline(row, rates)).total_s + reduce_s
+    return float(iteration(*pipeline(row, rates)).total_s + reduce_s)
 
 
-def fit(rows: Sequence[Mapping[str, Any]]) -> Roofline:
-    """Fit both rates on some rows, by least squares of relative errors (their logarithms)."""
-    measured_s = np.array([row["step_ms"] / 1000 for row in rows])
-
-    def residuals(logarithms: np.ndarray) -> np.ndarray:
-        rates = Roofline(*np.exp(logarithms).tolist())
-        return np.asarray(np.log([step_s(row, rates) for row in rows] / measured_s))
-
-    found = least_squares(residuals, np.log(START), loss="soft_l1", f_scale=0.05)
-    return Roofline(*np.exp(found.x).tolist())
+def predict(rows: pl.DataFrame, constants: Constants) -> Values:
+    """Seconds of each row's step."""
+    rates = Roofline(1e9 * constants["gflops"], 1e9 * constants["gbytes_per_s"])
+    return np.array([step_s(row, rates) for row in rows.iter_rows(named=True)])
 
 
-def steps(table: pl.DataFrame, rates: Roofline) -> pl.DataFrame:
-    """Seconds of a step: ``row, measured_s, predicted_s``, and a naive prediction.
+def naive(rows: pl.DataFrame) -> Values:
+    """Seconds of all matrix products at the peak of all GPUs."""
+    hidden, layers, tokens = rows["hidden"], rows["layers"], rows["global_batch"] * rows["sequence"]
+    block = 24 * hidden**2 + 4 * rows["sequence"] * hidden
+    flops = tokens * (4 * layers * block + 6 * hidden * VOCABULARY)
+    return (flops / rows["gpus"] / PEAK_FLOPS_PER_S).to_numpy()
 
-    ``compute_s`` are those of all matrix products at the same rate, divided by the GPUs.
-    """
-    rows = []
-    for row in table.iter_rows(named=True):
-        tokens = row["global_batch"] * row["sequence"]
-        hidden, layers = row["hidden"], row["layers"]
-        block = 24 * hidden**2 + 4 * row["sequence"] * hidden
-        flops = tokens * (4 * layers * block + 6 * hidden * VOCABULARY)
-        rows.append(
-            {
-                "row": row["row"],
-                "measured_s": row["step_ms"] / 1000,
-                "predicted_s": step_s(row, rates),
-                "compute_s": flops / row["gpus"] / rates.flops_per_s,
-            }
-        )
-    return pl.DataFrame(rows)
+
+CORPUS = Corpus(
+    title="GPT-like models on 64 to 512 A100s (vTrain)",
+    source=(
+        "The numbers stand in VIA-Research/vTrain, data/ground_truth_multi.csv, MIT text: a row "
+        "for each, numbered from 0 (docs/how-to/validate.md)"
+    ),
+    file="vtrain_multi.csv",
+    columns={
+        "row": pl.Int64,
+        "parameters_b": pl.Float64,
+        **dict.fromkeys(
+            (
+                *("gpus", "tp", "dp", "pp", "global_batch", "micro_batch", "microbatches"),
+                *("layers", "hidden", "heads", "sequence"),
+            ),
+            pl.Int64,
+        ),
+        "step_ms": pl.Float64,
+    },
+    key=("row",),
+    measured="step_s",
+    most_s=1000,
+    groups="model",
+    prepare=prepare,
+    constants={"gflops": (200_000, 1000, 312_000), "gbytes_per_s": (1000, 10, 2039)},
+    predict=predict,
+    naive=naive,
+    alike=("model",),
+    near=("tp", "dp", "pp", "global_batch", "micro_batch"),
+    without={"bytes beside matrix products": {"gbytes_per_s": 1e9}},
+    goal=0.12,
+)

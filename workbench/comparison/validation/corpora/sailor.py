@@ -1,8 +1,7 @@
 """Pipelines of replicated stages on GH200s, as the authors of Sailor measured them.
 
 The seconds of a layer and the bandwidth of a link are measured apart and taken as they are, so no
-constant is fitted for the seconds of a step: `workbench.pipelines.costs` combines them. Two
-constants of memory are fitted on a fifth of the plans.
+constant is fitted: `workbench.pipelines.costs` combines them to the seconds of a step.
 
 Source: Strati et al. 2025, Sailor (SOSP), its public repository; plans of the cluster `clariden`.
 """
@@ -10,9 +9,8 @@ Source: Strati et al. 2025, Sailor (SOSP), its public repository; plans of the c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +18,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench.clusters import Link
+from workbench.comparison.validation.corpus import Corpus
 from workbench.pipelines.costs import Problem, iteration
 from workbench.pipelines.schedules import Plan, Stage
 
-TABLES = ("sailor_plans", "sailor_profiles", "sailor_layers", "sailor_links")
 GPU, ZONE = "GH-96", "us-central1-a"
 SEQUENCE, VOCABULARY = 2048, 50_304
 HIDDEN = {"OPT-350": 1024, "GPT-Neo-2.7": 2560}
@@ -31,8 +29,6 @@ HEAD_IS_LEFT_OUT = "GPT-Neo"
 """Models whose profile lacks the matrix product of the head; its FLOPs say what it takes."""
 
 FLOAT_BYTES = 4
-STATE_BYTES = 16
-"""Bytes a parameter: weight, gradient and Adam's two moments, 32 bits each."""
 
 
 class Layers(NamedTuple):
@@ -42,39 +38,35 @@ class Layers(NamedTuple):
     ----------
     forward_s, backward_s, update_s
         Seconds. Shape (L,).
-    parameters, kept_floats
-        Of one GPU; floats are those of a sample that the backward pass needs. Shape (L,).
+    parameters
+        Of one GPU. Shape (L,).
     """
 
     forward_s: NDArray[np.float64]
     backward_s: NDArray[np.float64]
     update_s: NDArray[np.float64]
     parameters: NDArray[np.float64]
-    kept_floats: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Sailor:
-    """The four tables, by name in `TABLES`."""
+class Measurements:
+    """What was measured apart from the plans.
 
-    tables: Mapping[str, pl.DataFrame]
+    Attributes
+    ----------
+    profiles, layers_of, links
+        Seconds of layers, sizes of layers, and curves of bandwidth.
+    """
 
-    @classmethod
-    def read(cls, folder: Path | str) -> Sailor:
-        """Read the tables from CSV files in a folder."""
-        return cls({name: pl.read_csv(Path(folder) / f"{name}.csv") for name in TABLES})
-
-    def plans(self, usable: str) -> Iterator[dict[str, Any]]:
-        """Rows of plans whose number is their own: `usable` is ``use_step`` or ``use_memory``."""
-        return self.tables["sailor_plans"].filter(pl.col(usable) == 1).iter_rows(named=True)
+    profiles: pl.DataFrame
+    layers_of: pl.DataFrame
+    links: pl.DataFrame
 
     def layers(self, plan: Mapping[str, Any]) -> Layers:
         """Layers of the plan's model, tensor-parallel degree and micro-batch."""
         model, degree = plan["model"], plan["tp"]
-        seconds = self.tables["sailor_profiles"].filter(
-            model=model, gpu=GPU, mbs=plan["mbs"], tp=degree
-        )
-        sizes = self.tables["sailor_layers"].filter(model=model, tp=degree).sort("layer")
+        seconds = self.profiles.filter(model=model, gpu=GPU, mbs=plan["mbs"], tp=degree)
+        sizes = self.layers_of.filter(model=model, tp=degree).sort("layer")
         forward_s, backward_s, update_s = (
             seconds.sort("layer")[column].to_numpy().copy()
             for column in ("forward_s", "backward_s", "update_s")
@@ -92,14 +84,12 @@ class Sailor:
             backward_s,
             update_s * parameters / profiled,
             parameters,
-            sizes["kept_floats"].to_numpy().astype(float),
         )
 
     def node_bytes_per_s(self, pairs: int, message_bytes: float) -> float:
         """Bandwidth between two nodes if `pairs` of their GPUs send messages of this size."""
         row = (
-            self.tables["sailor_links"]
-            .filter(scope="inter_node", zone_a=ZONE, zone_b=ZONE, gpu_a=GPU, gpu_b=GPU)
+            self.links.filter(scope="inter_node", zone_a=ZONE, zone_b=ZONE, gpu_a=GPU, gpu_b=GPU)
             .filter(gpus_a=pairs, gpus_b=pairs)
             .row(0, named=True)
         )
@@ -114,18 +104,18 @@ def spans(plan: Mapping[str, Any]) -> list[tuple[int, int]]:
     return [(int(first), int(last)) for first, last in stages]
 
 
-def pipeline(corpus: Sailor, row: Mapping[str, Any]) -> tuple[Problem, Plan]:
+def pipeline(measurements: Measurements, row: Mapping[str, Any]) -> tuple[Problem, Plan]:
     """A measured plan as the workbench's: a node a replica, of `tp` GPUs.
 
     Activations are cut over the GPUs of a node. The all-reduce of a stage's gradients has the
     node's interface to itself, since it follows the last backward pass.
     """
-    layers, degree, replicas = corpus.layers(row), row["tp"], row["dp"]
+    layers, degree, replicas = measurements.layers(row), row["tp"], row["dp"]
     stages, samples = spans(row), row["mbs"]
     output_bytes = float(FLOAT_BYTES * SEQUENCE * HIDDEN[row["model"]])
     param_bytes = FLOAT_BYTES * degree * layers.parameters
     links: dict[tuple[int, int], Link] = {}
-    crossing = corpus.node_bytes_per_s(degree, samples * output_bytes / degree)
+    crossing = measurements.node_bytes_per_s(degree, samples * output_bytes / degree)
     for stage, (first, last) in enumerate(stages):
         own = range(stage * replicas, (stage + 1) * replicas)
         if stage + 1 < len(stages):
@@ -134,7 +124,7 @@ def pipeline(corpus: Sailor, row: Mapping[str, Any]) -> tuple[Problem, Plan]:
                 links[ends] = links[ends[::-1]] = Link(8 * crossing)
         if replicas > 1:
             message_bytes = param_bytes[first : last + 1].sum() / degree / replicas
-            shared = corpus.node_bytes_per_s(degree, message_bytes) / (replicas - 1)
+            shared = measurements.node_bytes_per_s(degree, message_bytes) / (replicas - 1)
             links |= {(a, b): Link(8 * shared) for a in own for b in own if a != b}
     nodes = len(stages) * replicas
     problem = Problem(
@@ -161,79 +151,48 @@ def pipeline(corpus: Sailor, row: Mapping[str, Any]) -> tuple[Problem, Plan]:
     return problem, planned
 
 
-def steps(corpus: Sailor) -> pl.DataFrame:
-    """Seconds of a step: ``plan, measured_s, predicted_s``, and two naive predictions.
+def prepare(table: pl.DataFrame, *tables: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose time is their own, with ``predicted_s`` and ``compute_s``.
 
-    ``compute_s`` are those of the slowest stage computing; ``ideal_s`` those of all layers, divided
-    by the stages.
+    The latter are the seconds for which the slowest stage computes.
     """
-    rows = []
-    for row in corpus.plans("use_step"):
-        layers = corpus.layers(row)
+    measurements, columns = Measurements(*tables), []
+    for row in table.filter(use_step=1).iter_rows(named=True):
+        layers = measurements.layers(row)
         both_s = row["microbatches"] * (layers.forward_s + layers.backward_s)
-        stages = spans(row)
-        rows.append(
-            {
-                "plan": row["plan"],
-                "measured_s": row["step_s"],
-                "predicted_s": iteration(*pipeline(corpus, row)).total_s,
-                "compute_s": max(both_s[first : last + 1].sum() for first, last in stages),
-                "ideal_s": both_s.sum() / len(stages),
-            }
-        )
-    return pl.DataFrame(rows)
+        compute_s = max(float(both_s[first : last + 1].sum()) for first, last in spans(row))
+        predicted_s = iteration(*pipeline(measurements, row)).total_s
+        columns.append(row | {"predicted_s": predicted_s, "compute_s": compute_s})
+    return pl.DataFrame(columns, infer_schema_length=None)
 
 
-class Memory(NamedTuple):
-    """Constants of memory, the same for all plans.
-
-    Attributes
-    ----------
-    context_bytes
-        Bytes of CUDA's and NCCL's contexts.
-    cached
-        Bytes that PyTorch's allocator holds for each byte of activations.
-    """
-
-    context_bytes: float
-    cached: float
-
-
-def stage_bytes(corpus: Sailor, row: Mapping[str, Any]) -> tuple[float, float]:
-    """Bytes of states and of activations on a GPU of the stage that needs most of both."""
-    layers, stages = corpus.layers(row), spans(row)
-    sizes = []
-    for stage, (first, last) in enumerate(stages):
-        in_flight = min(len(stages) - stage, row["microbatches"])
-        kept = layers.kept_floats[first : last + 1].sum()
-        sizes.append(
-            (
-                float(STATE_BYTES * layers.parameters[first : last + 1].sum()),
-                float(FLOAT_BYTES * row["mbs"] * in_flight * kept),
-            )
-        )
-    return max(sizes, key=sum)
-
-
-def memory(corpus: Sailor, constants: Memory) -> pl.DataFrame:
-    """Bytes on the fullest GPU: ``plan, measured_bytes, predicted_bytes``."""
-    rows = []
-    for row in corpus.plans("use_memory"):
-        states, activations = stage_bytes(corpus, row)
-        predicted = constants.context_bytes + states + constants.cached * activations
-        rows.append((row["plan"], row["memory_bytes"], predicted))
-    columns = ["plan", "measured_bytes", "predicted_bytes"]
-    return pl.DataFrame(rows, schema=columns, orient="row")
-
-
-def fit_memory(corpus: Sailor, plans: list[str]) -> Memory:
-    """Fit both constants on some plans, by least squares of relative errors."""
-    columns, targets = [], []
-    for row in corpus.plans("use_memory"):
-        if row["plan"] in plans:
-            states, activations = stage_bytes(corpus, row)
-            measured = row["memory_bytes"]
-            columns.append((1 / measured, activations / measured))
-            targets.append(1 - states / measured)
-    context_bytes, cached = np.linalg.lstsq(np.array(columns), np.array(targets))[0]
-    return Memory(float(context_bytes), float(cached))
+CORPUS = Corpus(
+    title="Pipelines of replicated stages on GH200s (Sailor)",
+    source=(
+        "The numbers stand in eth-easl/sailor, branch sosp25_ae, sailor/Planner/simulations and "
+        "sailor/providers, MIT (docs/how-to/validate.md)"
+    ),
+    file="sailor_plans.csv",
+    tables=("sailor_profiles.csv", "sailor_layers.csv", "sailor_links.csv"),
+    columns={
+        **dict.fromkeys(("plan", "model", "layers"), pl.String),
+        **dict.fromkeys(
+            ("stages", "dp", "tp", "mbs", "gbs", "microbatches", "use_step"),
+            pl.Int64,
+        ),
+        "step_s": pl.Float64,
+    },
+    key=("plan",),
+    measured="step_s",
+    most_s=1000,
+    groups="model",
+    role=pl.lit("predict"),
+    prepare=prepare,
+    constants={},
+    fit=lambda rows: {},
+    predict=lambda rows, constants: rows["predicted_s"].to_numpy(),
+    naive=lambda rows: rows["compute_s"].to_numpy(),
+    alike=("model",),
+    near=("stages", "dp", "mbs", "gbs"),
+    goal=0.08,
+)
