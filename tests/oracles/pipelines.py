@@ -196,7 +196,9 @@ def plans(problem: Problem) -> Iterator[Plan]:
                     continue
                 shallow = tuple(range(count, 0, -1))
                 deep = tuple(2 * left - 1 for left in shallow)
-                for schedule, depth in (("1f1b", shallow), ("1f1b", deep), ("gpipe", shallow)):
+                deeper = tuple(4 * left - 3 for left in shallow)
+                depths = [("1f1b", depth) for depth in (shallow, deep, deeper)]
+                for schedule, depth in (*depths, ("gpipe", shallow)):
                     options = (False,) if problem.needed is None else (False, True)
                     for recompute in product(options, repeat=count):
                         yield Plan(

@@ -15,6 +15,9 @@ from workbench.pipelines.costs import Problem, fits
 from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
 from workbench.utils.checks import check_kind
 
+STEPS = (1, 2, 4)
+"""How much deeper a stage is than the next, as tried: 2 is Asteroid's, 4 hides slow links."""
+
 
 class Partition(NamedTuple):
     """Layers and nodes of the stages, without samples.
@@ -27,27 +30,31 @@ class Partition(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A micro-batch count, a schedule, and its micro-batches in flight, S - s or 2 (S - s) - 1."""
+    """A micro-batch count, a schedule, and how much deeper each stage is than the next.
+
+    Of 1F1B's micro-batches in flight: with a step of 1 there are S - s, with k they are
+    k (S - s) - k + 1.
+    """
 
     microbatches: int
     schedule: str
-    deep: bool
+    step: int
 
     def depth(self, left: int) -> int:
         """Micro-batches in flight of a stage with `left` stages from it to the last."""
         if self.schedule == "gpipe":
             return self.microbatches
-        return min(2 * left - 1 if self.deep else left, self.microbatches)
+        return min(self.step * (left - 1) + 1, self.microbatches)
 
 
 def variants(batch: int, schedules: Collection[str] = SCHEDULES) -> list[Variant]:
     """All counts that divide the batch, with each schedule; where M = 1 all are the same."""
     return [
-        Variant(count, schedule, deep)
+        Variant(count, schedule, step)
         for count in range(1, batch + 1)
         if batch % count == 0
-        for schedule, deep in (("1f1b", False), ("1f1b", True), ("gpipe", False))
-        if (schedule in schedules if count > 1 else (schedule, deep) == ("1f1b", False))
+        for schedule, step in (*(("1f1b", step) for step in STEPS), ("gpipe", 1))
+        if (schedule in schedules if count > 1 else (schedule, step) == ("1f1b", 1))
     ]
 
 
@@ -143,6 +150,8 @@ class Search:
         if stages is None:
             return
         depths = [variant.depth(left) for left in range(len(stages), 0, -1)]
+        if len(stages) > 1 and stages[0].nodes == stages[-1].nodes:
+            depths[0] = count  # the last nodes send ahead where they would wait
         plan = Plan(
             stages=stages,
             microbatches=count,

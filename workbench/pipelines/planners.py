@@ -1,11 +1,12 @@
 """Planners: which layers, nodes and micro-batches make the fastest pipeline that fits.
 
 The space that `pipeline` searches: stages of consecutive layers, each on one or more nodes, each
-node in one stage; all micro-batches that divide the batch; GPipe, 1F1B with S - s micro-batches in
-flight and with 2 (S - s) - 1; for a weight that the last layer shares with an earlier one, also
-the layers up to the earlier one as a first stage on the nodes of the last. What follows from these
-is not searched: a stage's samples go one by one to the replica that ends first (`split`), and a
-stage recomputes, or else keeps fewer micro-batches in flight, only where it needs to (`fitted`).
+node in one stage; all micro-batches that divide the batch; GPipe, and 1F1B with S - s micro-batches
+in flight, with 2 (S - s) - 1 and with 4 (S - s) - 3; for a weight that the last layer shares with
+an earlier one, also the layers up to that as a first stage on the nodes of the last, which
+then keeps all micro-batches in flight. What follows from these is not searched: a stage's samples
+go one by one to the replica that ends first (`split`), and a stage recomputes, or else keeps fewer
+micro-batches in flight, only where it needs to (`fitted`).
 
 >>> from workbench.clusters import Link
 >>> problem = Problem(
@@ -125,7 +126,7 @@ def pipeline(
         best.offer(((theirs, each) for each in known), tries)
     ends = (0, *heads(problem))
     first = "1f1b" if "1f1b" in schedules else "gpipe"
-    shallow = [each for each in known if each.schedule == first and not each.deep]
+    shallow = [each for each in known if each.schedule == first and each.step == 1]
     best.offer(_along(times, starts, shallow, ends), tries)
     order = starts[0] if best.at is None else _order(problem, best.at[0])
     best.offer(_along(times, [order], known, ends), tries)
@@ -167,7 +168,7 @@ def _along(
         for variant in known:
             # Without limits of memory, micro-batches in flight make no difference to it.
             limited = times.search.needed is not None
-            alike = variant if limited else Variant(variant.microbatches, "1f1b", False)
+            alike = variant if limited else Variant(variant.microbatches, "1f1b", 1)
             for head in ends:
                 for partition in along(alike, head):
                     yield partition, variant
