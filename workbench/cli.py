@@ -532,6 +532,7 @@ def compare(
         typer.Option(metavar="NODE=FILE", help="Measured layer times of a node; repeatable."),
     ] = None,
     epochs: Annotated[int, Number(help="Length of the training that rates are means over.")] = 10,
+    accumulate: Annotated[int, Number(help="Batches a step, whose gradients are added up.")] = 1,
     every: Annotated[
         bool, typer.Option("--all", help="Show all methods, not the best of each kind alone.")
     ] = False,
@@ -586,7 +587,13 @@ def compare(
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
             size: compare_ways(
-                module, machines, size, input_shape=taken, times=layer_times, epochs=epochs
+                module,
+                machines,
+                size,
+                input_shape=taken,
+                times=layer_times,
+                epochs=epochs,
+                accumulate=accumulate,
             )
             for size in sizes
         }
@@ -595,7 +602,8 @@ def compare(
         return
     found = answers[sizes[0]]
     frame, interrupted = found.frame, False
-    about = f"{model}: {len(machines)} nodes, a batch of {sizes[0]} a worker, {epochs} epochs"
+    batch = f"a batch of {sizes[0]}" if accumulate == 1 else f"{accumulate} batches of {sizes[0]}"
+    about = f"{model}: {len(machines)} nodes, {batch} a worker, {epochs} epochs"
     for each in text.shown(found, about, console().width, every=every):
         show(each)
     show(str(found))
@@ -616,6 +624,7 @@ def compare(
             seeds=3 if seeds is None else seeds,
             methods=method,
             times=layer_times,
+            accumulate=accumulate,
         )
         about = (
             f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, "

@@ -73,7 +73,7 @@ def methods(*names: str, cluster: Cluster | None = None, **options: Any) -> Trai
 def sgd_losses(batches: list[np.ndarray], rate: float) -> list[float]:
     with training.fixed_threads():
         flat = training.flatten(training.initialise("lenet5", 0), (1, 28, 28))
-        return list(steps(flat, DIGITS, iter(batches), Sgd(rate), 0))
+        return list(steps(flat, DIGITS, zip(batches, strict=True), Sgd(rate), 0))
 
 
 class TestEqualToSgd:

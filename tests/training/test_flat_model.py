@@ -18,9 +18,11 @@ from tests.long import usually
 from tests.profiles.modules import DataDependent, RandomGraph
 from tests.training.modules import Awkward, Dropping
 from workbench import zoo
+from workbench.datasets import IGNORED
 from workbench.profiles import ModelProfile, inputs_of, profile_model
 from workbench.training import (
     Layout,
+    accumulate,
     average_buffers,
     evaluate,
     flatten,
@@ -30,6 +32,7 @@ from workbench.training import (
     seeded,
     set_buffers,
 )
+from workbench.utils.checks import UserError
 
 X, Y = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
 
@@ -199,6 +202,57 @@ def test_buffers_are_averaged_over_workers() -> None:
     assert averaged["mean"].tolist() == [1.5, 4.0]
     assert int(averaged["count"]) == 7
     assert averaged["turn"].tolist() == [0.5 + 0.5j]
+
+
+def small(*, normalises: bool) -> nn.Sequential:
+    norm = nn.BatchNorm1d(6) if normalises else nn.Identity()
+    return nn.Sequential(nn.Linear(5, 6), norm, nn.Tanh(), nn.Linear(6, 4)).double()
+
+
+class TestAccumulatedGradients:
+    @pytest.mark.parametrize("sizes", [[2, 2, 2, 2], [3, 2, 3]])
+    def test_equal_the_mean_by_sample_with_statistics_of_each_batch(self, sizes: list[int]) -> None:
+        with seeded(0):
+            plain = small(normalises=True)
+        flat, x = flatten(copy.deepcopy(plain), (5,)), X.double()
+        parts = list(zip(torch.split(x, sizes), torch.split(Y, sizes), strict=True))
+        loss = accumulate(flat, parts)
+        expected = 0.0
+        for part_x, part_y in parts:
+            part = F.cross_entropy(plain(part_x), part_y, reduction="sum") / len(X)
+            part.backward()  # type: ignore[no-untyped-call]
+            expected += part.item()
+        assert loss == pytest.approx(expected, rel=1e-12)
+        for name, parameter in plain.named_parameters():
+            own, gradient = flat.gradients[flat.layout.tensor_slices[name]], parameter.grad
+            assert gradient is not None
+            torch.testing.assert_close(own, gradient.reshape(-1), rtol=1e-12, atol=1e-14)
+        for own, other in zip(flat.module.buffers(), plain.buffers(), strict=True):
+            assert torch.equal(own, other)
+
+    def test_equal_those_of_one_batch_where_nothing_normalises_and_labels_are_ignored(self) -> None:
+        tokens = nn.Sequential(nn.Unflatten(1, (5, 1)), nn.Linear(1, 4)).double()
+        flat, x = flatten(tokens, (5,)), X.double()
+        labels = Y[:, None].repeat(1, 5)
+        labels[0, 1:], labels[3:6] = IGNORED, IGNORED
+        loss = gradient_step(flat, x, labels)
+        whole = flat.gradients.clone()
+        batches = [(x[at : at + 1], labels[at : at + 1]) for at in range(len(x))]
+        assert accumulate(flat, batches) == pytest.approx(loss, rel=1e-12)
+        torch.testing.assert_close(flat.gradients, whole, rtol=1e-12, atol=1e-14)
+
+    def test_draw_by_a_seed_for_each_batch(self) -> None:
+        flat = flatten(Dropping(), (5,))
+        losses = [gradient_step(flat, X, Y, seed=seed) for seed in (3, 4)]
+        both = accumulate(flat, [(X, Y), (X, Y)], seeds=(3, 4))
+        assert both == pytest.approx(sum(losses) / 2, rel=1e-6)
+
+    def test_are_refused_without_batches_or_with_other_seeds(self) -> None:
+        flat = flatten(nn.Linear(5, 4), (5,))
+        with pytest.raises(UserError, match="no batches to accumulate"):
+            accumulate(flat, [])
+        with pytest.raises(UserError, match="1 seeds for 2 batches"):
+            accumulate(flat, [(X, Y), (X, Y)], seeds=[1])
 
 
 class TestGradients:

@@ -15,6 +15,7 @@ from workbench.comparison.measured import AT_MOST_S, measured
 from workbench.comparison.memory import memory_of
 from workbench.comparison.methods import EQUAL, METHODS, Method, Plan, plans
 from workbench.comparison.problem import Problem
+from workbench.comparison.smaller import SmallerBatches, smaller_batches
 from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.profiles.inputs import InputShape
@@ -52,7 +53,8 @@ class Comparison:
         ``samples_per_s`` is simulated; ``predicted_samples_per_s`` is what the cost model of the
         method's paper says, if it has one. ``over_one_node`` is the rate over that of the method
         ``"one node"``, which learns from its own samples. ``samples_share`` is the share of all
-        samples that a method learns from. ``where`` says which node has which role, ``assumes``
+        samples that a method learns from; ``samples_per_step`` are those of a step of SGD, null
+        where nodes step each for itself. ``where`` says which node has which role, ``assumes``
         what was assumed or left out. ``memory_bytes`` is the peak of ``memory_node``, the node that
         a step fills most. ``fits`` is false where a node has less memory than it needs, and null
         where one does not state its memory while all others fit. `memory.fit` says how a step fits
@@ -87,6 +89,14 @@ class Comparison:
         """
         fastest = self._candidates.unique("system", keep="first", maintain_order=True)["method"]
         return threshold(self.problem, fastest[0], fastest[1:]) if len(fastest) > 1 else None
+
+    @cached_property
+    def smaller_batches(self) -> SmallerBatches | None:
+        """The largest batches, accumulated to the same step, with which a method fits in memory.
+
+        By memory alone, before planning; None where a method fits as it is, or none would.
+        """
+        return smaller_batches(self.problem) if self._candidates.is_empty() else None
 
     @property
     def _candidates(self) -> pl.DataFrame:
@@ -154,6 +164,8 @@ class Comparison:
             + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
             "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
             "learns from": f"{row['samples_share']:.0%} of the samples",
+            "updates": row["samples_per_step"]
+            and f"an update every {row['samples_per_step']:,.0f} samples",
             "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
         }
         lines = [f"  {name}: {fact}" for name, fact in facts.items() if fact]
@@ -164,10 +176,11 @@ class Comparison:
         """The answer: the fastest method, what limits it, and where another overtakes it."""
         candidates = self._candidates
         if candidates.is_empty():
-            return (
+            none = (
                 "No method that equals SGD on all samples can be used here and fits in memory; "
                 "memory.fit says how a step fits into less."
             )
+            return f"{none} {self.smaller_batches or ''}".strip()
         row = candidates.row(0, named=True)
         parts = [*lead(candidates, f" ({row['where']})" if row["where"] else "")]
         if candidates.filter(pl.col("system") != row["system"]).is_empty():
@@ -210,6 +223,7 @@ def compare(
     input_dtype: str | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
+    accumulate: int = 1,
 ) -> Comparison:
     """Compare all methods of training a model on a cluster.
 
@@ -228,6 +242,10 @@ def compare(
     epochs
         Length of the training over which rates are means: samples that are sent once are sent in
         the first epoch.
+    accumulate
+        Batches of each worker in a step, whose gradients are added up: a step sends as many bytes
+        and needs as much memory as that of one batch, and learns from as many times the samples.
+        Methods whose updates differ from SGD's take a step for every batch.
 
     Returns
     -------
@@ -243,7 +261,7 @@ def compare(
     if not isinstance(profile, ModelProfile):
         profile = profile_model(profile, input_shape, input_dtype=input_dtype)
     memory = memory_of(model, input_shape, input_dtype)
-    return compared(Problem(profile, cluster, batch_size, times, memory, epochs))
+    return compared(Problem(profile, cluster, batch_size, times, memory, epochs, accumulate))
 
 
 def compared(problem: Problem, methods: Sequence[Method] = tuple(METHODS.values())) -> Comparison:

@@ -40,13 +40,16 @@ class Problem:
     cluster
         Nodes with ``flops_per_s``, and links over which each node reaches all others.
     batch_size
-        Samples of each worker in an iteration.
+        Samples of each worker in an iteration, or in each of the batches that it accumulates.
     times
         Node name -> its measured seconds by layer, used in place of its ``flops_per_s``.
     memory
         Memory of a step by its samples (`memory_of`); None if that is not known.
     epochs
         Length of the training over which rates are means.
+    accumulate
+        Batches of each worker in a step of SGD, whose gradients are added up: parameters and
+        gradients travel, and weights are updated, once for all of them.
 
     Raises
     ------
@@ -61,11 +64,12 @@ class Problem:
     times: Mapping[str, LayerTimes] | None = None
     memory: StepMemory | None = None
     epochs: int = 10
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
         check_kind("cluster", self.cluster, Cluster, "a Cluster, such as load_cluster(path)")
-        for name in ("batch_size", "epochs"):
+        for name in ("batch_size", "epochs", "accumulate"):
             object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
         if not isinstance(self.times, Mapping | None):
             raise UserError(f"times is {self.times!r}; give layer times by the name of a node")
@@ -108,6 +112,11 @@ class Problem:
             return self.batch_size * sample_s
         flops = self.profile.table.select("forward_flops", "backward_flops").sum().sum_horizontal()
         return self.batch_size * float(flops.item()) / (node.flops_per_s or math.inf)
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of each worker in a step."""
+        return self.batch_size * self.accumulate
 
     @property
     def model_bytes(self) -> int:
@@ -244,6 +253,12 @@ class Problem:
         """Seconds that a node takes to learn from a batch: forward, backward and update."""
         times = self.layer_times(node, samples)
         return (times.forward_s + times.backward_s + times.update_s) / self.speeds[node]
+
+    def step_s(self, node: int, samples: int | None = None) -> float:
+        """Seconds that a node takes for a step: its accumulated batches, and the update."""
+        times = self.layer_times(node, samples)
+        batches_s = self.accumulate * (times.forward_s + times.backward_s)
+        return (batches_s + times.update_s) / self.speeds[node]
 
     @cached_property
     def sample_s(self) -> tuple[float, ...]:

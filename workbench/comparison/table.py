@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from workbench.comparison.cost import Cost, carried, limit
-from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.methods.method import EQUAL, STEPS, Method, Plan
 from workbench.comparison.problem import Problem
 
 SCHEMA: dict[str, Any] = {
@@ -20,6 +20,7 @@ SCHEMA: dict[str, Any] = {
     "predicted_samples_per_s": pl.Float64,
     "over_one_node": pl.Float64,
     "samples_share": pl.Float64,
+    "samples_per_step": pl.Float64,
     "bytes_per_sample": pl.Float64,
     "busiest_link": pl.String,
     "busiest_link_bytes_per_sample": pl.Float64,
@@ -103,12 +104,15 @@ def _row(problem: Problem, method: Method, plan: Plan | str) -> dict[str, Any]:
     cost = plan.cost
     sizes = {hop: size for hop, (size, _) in carried(problem, cost).items()}
     most, assumes = limit(problem, cost), plan.assumes + problem.assumes(plan.learns_from)
+    if plan.accumulates < problem.accumulate:
+        assumes += (f"gradients are not accumulated: batches have {problem.batch_size} samples",)
     if most.share > 1 + 1e-6:
         assumes += (f"{most.what} carries less than is sent, so messages arrive later and later",)
     row |= {
         "samples_per_s": cost.samples_per_s,
         "predicted_samples_per_s": plan.predicted_s and cost.samples / plan.predicted_s,
         "samples_share": problem.share(plan.learns_from),
+        "samples_per_step": cost.samples if method.update in STEPS else None,
         "bytes_per_sample": sum(sizes.values()) / cost.samples,
         "limited_by": most.what,
         "busy_share": min(most.share, 1.0),

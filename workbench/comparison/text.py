@@ -57,6 +57,8 @@ def shown(
     frame = comparison.frame
     rows = frame.filter(pl.col("reason").is_null()) if every else comparison.best()
     yield _table(rows, title, width)
+    if comparison.problem.accumulate > 1:
+        yield _freshness(rows)
     if every:
         yield from refusals(frame, "Not here")
     elif left_out := _left_out(frame, rows):
@@ -83,6 +85,16 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
     if "alike" in rows.columns and rows["alike"].sum():
         table.caption = "(+3): as many others of the same system are within 2 %"
     return table
+
+
+def _freshness(rows: pl.DataFrame) -> str:
+    """How many samples a step of each method learns from, the methods of a number together."""
+    groups = rows.drop_nulls("samples_per_step").group_by("samples_per_step", maintain_order=True)
+    phrases = [
+        f"{samples:,.0f} samples of {', '.join(methods)}"
+        for samples, methods in groups.agg("method").sort("samples_per_step").iter_rows()
+    ]
+    return f"An update every {'; every '.join(phrases)}." if phrases else ""
 
 
 def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:

@@ -76,6 +76,8 @@ class Job:
     # first element of each layer in the flat vector, and the end; () without learning
     starts: Sequence[int] = ()
     hub: int | None = None
+    # batches of a step; only without learning, and every batch has the same seconds
+    accumulate: int = 1
 
     @classmethod
     def of(
@@ -89,6 +91,7 @@ class Job:
         servers: int = 1,
         aggregation_s: float = 0.0,
         starts: Sequence[int] = (),
+        accumulate: int = 1,
     ) -> Job:
         """Job of a model; its bytes are weighed as `link` weighs them, so links are made `plain`.
 
@@ -107,6 +110,7 @@ class Job:
             aggregation_s=aggregation_s,
             tensors=tuple(map(len, profile.tensor_bytes)) if link.tensor_s else (),
             starts=starts,
+            accumulate=accumulate,
         )
 
     @property
@@ -252,6 +256,7 @@ class Worker:
             plan.check(self.job.layers)
             report.plans.append(plan)
             forward = await self._forward(context, plan, iteration)
+            await self._between(context)
             backward = await self._backward(context, plan, iteration)
             with_bytes = [transfer for transfer in transfers if transfer.size_bytes]
             observation = Observation(
@@ -295,6 +300,13 @@ class Worker:
 
         await self._compute(context, "forward", segment, segment.forward_s, work)
         return SegmentTime(segment.first, segment.last, context.now_s() - began_s)
+
+    async def _between(self, context: Context) -> None:
+        """Compute what lies between the first forward and the last backward pass of a step."""
+        forward_s, backward_s = float(self.job.forward_s.sum()), float(self.job.backward_s.sum())
+        for _ in range(self.job.accumulate - 1):
+            await context.compute(_nothing, cost_s=backward_s, lane="backward", label="all layers")
+            await context.compute(_nothing, cost_s=forward_s, lane="forward", label="all layers")
 
     async def _backward(
         self, context: Context, plan: Plan, iteration: int

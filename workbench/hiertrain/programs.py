@@ -283,15 +283,16 @@ class HybridWorker(Worker):
         update_s = float(self.problem.update_sum_s[TIERS.index(role.tier), last])
         for iteration in range(self.iterations if last or role == self.hub else 0):
             self.learner.begin(iteration)
-            if role.tier == self.policy.order[0]:
-                await self._original(context, iteration)
-            elif last and role.tier == short.tier:
-                await self._short(context, iteration, short)
-            elif last:
-                await self._long(context, iteration, long)
-            else:  # a hub without layers only averages
-                for _phase in self.blocks:
-                    await self.barrier(context)
+            for _batch in range(self.problem.accumulate):
+                if role.tier == self.policy.order[0]:
+                    await self._original(context, iteration)
+                elif last and role.tier == short.tier:
+                    await self._short(context, iteration, short)
+                elif last:
+                    await self._long(context, iteration, long)
+                else:  # a hub without layers only averages
+                    for _phase in self.blocks:
+                        await self.barrier(context)
             mean = await self.average(context, members)
             await self.barrier(context)
             if last:
@@ -395,7 +396,7 @@ class ChainWorker(Worker):
         update_s = policy.sum_on(role.tier, problem.update_s[role.tier])
         for iteration in range(self.iterations if role in holders or role == self.hub else 0):
             self.learner.begin(iteration)
-            if role in holders:
+            for _batch in range(problem.accumulate if role in holders else 0):
                 await self._passes(context, iteration)
                 await self.wait_for(context, holders)
             if averages and (role in members or role == self.hub):
@@ -572,9 +573,10 @@ def tier_programs(
         programs[role.node].append(worker)
         if taken.get(role.tier):
             requests.update(worker.sources)
+    batches = iterations * whole.accumulate
     for source, share, problem in zip(sources, shares, problems, strict=True):
         sample_bytes = share * problem.sample_bytes
-        programs[source].append(_serve(requests[source] * iterations, sample_bytes, samples))
+        programs[source].append(_serve(requests[source] * batches, sample_bytes, samples))
     return [_side_by_side(programs[node]) for node in sorted(programs)]
 
 

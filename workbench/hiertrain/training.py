@@ -49,6 +49,11 @@ class Setup(training.WholeBatches):
 
     def __post_init__(self) -> None:
         check_kind("the problem", self.problem, Problem, "a Problem, such as problem_of(...) makes")
+        if self.problem.accumulate > 1:
+            raise UserError(
+                f"the problem accumulates {self.problem.accumulate} batches; training takes a step "
+                "for each, so leave accumulate at 1"
+            )
         super().__post_init__()
         check_name("sharing", self.sharing, SHARING)
 

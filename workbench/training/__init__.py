@@ -21,7 +21,7 @@ it.
 """
 
 from workbench.training.batches import batches
-from workbench.training.evaluation import Evaluation, evaluate, gradient_step
+from workbench.training.evaluation import Evaluation, accumulate, evaluate, gradient_step
 from workbench.training.flat_model import (
     FlatModel,
     Layout,
@@ -83,6 +83,7 @@ __all__ = [
     "Trained",
     "TrainingError",
     "WholeBatches",
+    "accumulate",
     "average_buffers",
     "batches",
     "check_losing_nothing",

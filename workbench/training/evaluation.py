@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -95,23 +96,75 @@ def gradient_step(
         Of what the module draws at random (dropout); give each step another. With None it draws
         from PyTorch's global generator.
     """
-    import torch
+    return accumulate(flat, [(x, y)], objective=objective, seeds=None if seed is None else [seed])
 
-    check_pairs(x, y)
+
+def accumulate(
+    flat: FlatModel,
+    batches: Sequence[tuple[Samples, Arrays]],
+    *,
+    objective: Objective = CLASSES,
+    seeds: Sequence[int] | None = None,
+) -> float:
+    """Write the gradient of the mean loss over several batches into ``flat.gradients``.
+
+    Returns that loss. Batches pass through the model one after the other, so that a step needs the
+    memory of one of them. Means are over labels, as in `evaluate`: the gradient is that of all
+    batches in one, unless the model normalises over a batch, as batch normalisation does; its
+    running statistics move with every batch. Everything else is as in `gradient_step`.
+
+    Parameters
+    ----------
+    batches
+        Samples and labels of each.
+    seeds
+        One for each batch, as the seed of `gradient_step`.
+    """
+    if not batches:
+        raise UserError("there are no batches to accumulate; give at least one")
+    if seeds is not None and len(seeds) != len(batches):
+        raise UserError(f"there are {len(seeds)} seeds for {len(batches)} batches; give one each")
+    for x, y in batches:
+        check_pairs(x, y)
     if not isinstance(flat, FlatModel):
         raise UserError(
             f"flat is of type {type(flat).__name__}; give training.flatten(module, input_shape)"
         )
-    if seed is not None:
-        seed = check_whole("seed", seed, 0)
+    numbers: list[int | None] = [None] * len(batches)
+    if seeds is not None:
+        numbers = [check_whole("seed", seed, 0) for seed in seeds]
     flat.check_attached()
-    labels = as_tensor(y, flat.device)
     flat.gradients.zero_()
+    if len(batches) == 1:
+        return _add_gradient(flat, batches[0], objective, numbers[0])
+    counts = [counted_labels(y) for _, y in batches]
+    whole = sum(counts)
+    loss = 0.0 if whole else math.nan
+    for batch, count, seed in zip(batches, counts, numbers, strict=True):
+        if count:  # a batch without labels has no mean
+            loss += _add_gradient(flat, batch, objective, seed, count / whole)
+    return loss
+
+
+def _add_gradient(
+    flat: FlatModel,
+    batch: tuple[Samples, Arrays],
+    objective: Objective,
+    seed: int | None,
+    weight: float | None = None,
+) -> float:
+    """Add the gradient of a batch's loss, times a weight if given; return the loss times that."""
+    import torch
+
+    x, y = batch
+    labels = as_tensor(y, flat.device)
     with nullcontext() if seed is None else seeded(seed, STEP), torch.enable_grad():
         value = objective.value(applied(flat.module, x, flat.device), labels)
+        if weight is not None:
+            value = value * weight
         if value.requires_grad:
             value.backward()  # type: ignore[no-untyped-call]
-        elif any(weight.requires_grad for weight in flat.module.parameters()):
+        elif any(parameter.requires_grad for parameter in flat.module.parameters()):
             raise UserError("the loss has no gradient: compute it by PyTorch's functions")
     return value.item()
 

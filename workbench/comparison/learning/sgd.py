@@ -8,9 +8,9 @@ its simulated iterations.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.comparison.cost import Cost, carried
 from workbench.comparison.learning.task import PER_EPOCH, Task
-from workbench.comparison.methods.batches import BY_SPEED
-from workbench.comparison.methods.method import EQUAL
+from workbench.comparison.methods.method import BY_SPEED, EQUAL
 from workbench.runtime import simulate
 from workbench.training.batches import Draw
 from workbench.training.models import inputs_in_type, make_model
@@ -57,10 +56,13 @@ class Batches:
     sizes
         Samples from each data owner; or one number, if batches are drawn from the samples of all
         these data owners together, as where samples are sent to one node.
+    accumulates
+        Batches of a step, whose gradients are added up.
     """
 
     owners: tuple[int, ...]
     sizes: tuple[int, ...]
+    accumulates: int = 1
 
     @classmethod
     def of(cls, method: Method, plan: Plan, problem: Problem) -> Batches:
@@ -68,20 +70,22 @@ class Batches:
         nodes = [node for node in problem.owners if node in plan.learns_from]
         places = tuple(map(problem.owners.index, nodes))
         if method.moves_samples or len(nodes) == 1:
-            batches = cls(places, (problem.batch_size,))
+            batches = cls(places, (problem.batch_size,), plan.accumulates)
         else:
-            batches = cls(places, tuple(plan.batches[node] for node in nodes))
+            sizes = tuple(plan.batches[node] for node in nodes)
+            batches = cls(places, sizes, plan.accumulates)
         assert math.isclose(batches.samples, plan.cost.samples, rel_tol=1e-6), method.name
         return batches
 
     def __str__(self) -> str:
         owners, sizes = (", ".join(map(str, numbers)) for numbers in (self.owners, self.sizes))
-        return f"SGD in batches of {sizes} from {owners}"
+        accumulated = f", {self.accumulates} a step" if self.accumulates > 1 else ""
+        return f"SGD in batches of {sizes} from {owners}{accumulated}"
 
     @property
     def samples(self) -> int:
         """Samples of an iteration."""
-        return sum(self.sizes)
+        return self.accumulates * sum(self.sizes)
 
     def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
         """Draw batches without end; each pass over the samples is in a new order."""
@@ -109,8 +113,8 @@ def learn(
     Raises DivergedError: the loss is no longer finite.
     """
     ends = ends or (iterations(task, batches.samples),)
-    count = max(ends)
-    drawn = islice(batches.draw(task.shards(seed), seed), count)
+    last = max(ends)
+    drawn = zip(*[batches.draw(task.shards(seed), seed)] * batches.accumulates, strict=True)
     every = max(1, round(task.samples / batches.samples / PER_EPOCH))
     sgd = task.sgd(batches.samples / task.problem.batch_size)
     data = task.dataset
@@ -127,7 +131,7 @@ def learn(
             rows.append((iteration, iteration * batches.samples, loss, metric))
 
         evaluate(0)
-        taken = steps(flat, data, drawn, sgd, seed, objective=objective)
+        taken = steps(flat, data, islice(drawn, last), sgd, seed, objective=objective)
         for iteration, _ in enumerate(taken, start=1):
             if iteration % every == 0 or iteration in ends:
                 evaluate(iteration)
@@ -137,21 +141,22 @@ def learn(
 def steps(
     flat: training.FlatModel,
     dataset: Dataset,
-    batches: Iterator[NDArray[np.int64]],
+    batches: Iterator[Sequence[NDArray[np.int64]]],
     sgd: Sgd,
     seed: int,
     *,
     objective: Objective = CLASSES,
 ) -> Iterator[float]:
-    """Take a step for each batch of indices; yield the mean loss before it.
+    """Take a step for each group of batches of indices; yield the mean loss before it.
 
     Raises DivergedError: a loss is not finite.
     """
     velocity = sgd.start(flat.parameters)
-    for number, batch in enumerate(batches):
-        x, y = dataset.x_train[batch], dataset.y_train[batch]
-        drawn = derive(seed, STEP, number)
-        loss = training.gradient_step(flat, x, y, objective=objective, seed=drawn)
+    seeds = (derive(seed, STEP, number) for number in count())
+    for number, group in enumerate(batches):
+        pairs = [(dataset.x_train[batch], dataset.y_train[batch]) for batch in group]
+        drawn = list(islice(seeds, len(pairs)))
+        loss = training.accumulate(flat, pairs, objective=objective, seeds=drawn)
         check_finite(loss, f"in iteration {number + 1}")
         sgd.step(flat.parameters, flat.gradients, velocity)
         yield loss

@@ -74,6 +74,7 @@ def train_methods(
     outputs: Callable[[Any], Any] | None = None,
     methods: Sequence[str] | None = None,
     times: Mapping[str, LayerTimes] | None = None,
+    accumulate: int = 1,
     processes: int | None = None,
 ) -> TrainedMethods:
     """Train a model with every method that a cluster allows: true learning, virtual time.
@@ -86,7 +87,8 @@ def train_methods(
     with the times and bytes of each method's own simulated iterations. All others run their
     system's training on the cluster. Steps have no momentum, since DLion's exchange of gradients
     allows none. A step on the gradients of several workers has a learning rate that grows with the
-    square root of their number (Krizhevsky 2014, Sec. 3.2).
+    square root of their number (Krizhevsky 2014, Sec. 3.2), and so does one on accumulated
+    batches.
 
     EdgeGossip chooses samples by the losses of aggregated samples; or by their own losses, if
     samples have no means, as tokens.
@@ -98,7 +100,7 @@ def train_methods(
     ----------
     model
         A name of the zoo, or a module, which starts from its own weights.
-    cluster, batch_size, times
+    cluster, batch_size, times, accumulate
         As for `compare`.
     dataset
         Data set; images are fitted to the input of a model of the zoo.
@@ -147,7 +149,8 @@ def train_methods(
         )
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
-    tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
+    how |= {"rates": rates, "alpha": alpha, "accumulate": accumulate}
+    tasks = tasks_of(model, cluster, dataset, batch_size, times, **how)
     problem, objective = tasks[0].problem, tasks[0].objective
     plans = {name: plan_of(METHODS[name], problem) for name in names}
     lasting = Lasting.of(tasks[0], plans, seconds)
@@ -176,6 +179,7 @@ def tasks_of(
     times: Mapping[str, LayerTimes] | None,
     *,
     rates: Sequence[float],
+    accumulate: int = 1,
     **options: Any,
 ) -> list[Task]:
     """The task of all methods, for each learning rate.
@@ -191,7 +195,7 @@ def tasks_of(
     outputs = options.get("outputs")
     check_model(model, dataset, 0, objective_of(options.get("objective"), dataset), outputs)
     profile = profile_model(make_model(model, dataset, 0, outputs), dataset.inputs)
-    problem = Problem(profile, cluster, batch_size, times)
+    problem = Problem(profile, cluster, batch_size, times, accumulate=accumulate)
     return [
         Task(problem, model, dataset, learning_rate=rate, **options)
         for rate in dict.fromkeys(rates)

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.cost import Phase, no_work
-from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, equal
-from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.methods.batches import assumes, by_speed, equal
+from workbench.comparison.methods.method import BY_SPEED, EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.sharding.collectives import all_reduce, assemble
 
@@ -21,7 +21,7 @@ MOST_NODES = 100
 
 
 def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan:
-    """All data owners learn from a batch and average their gradients in every iteration.
+    """All data owners learn from their batches and average their gradients in every iteration.
 
     Averaging begins when all have their gradients, so that every iteration takes as long.
     """
@@ -33,27 +33,29 @@ def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan
         raise UnusableError(
             f"{len(nodes)} nodes hold samples; an all-reduce is compared among up to {MOST_NODES}"
         )
-    own_s = [problem.batch_s(node, samples[node]) for node in nodes]
+    own_s = [problem.step_s(node, samples[node]) for node in nodes]
 
     def programs(iterations: int) -> list[Program]:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
     cluster = problem.routes.part(nodes, [1.0] * len(nodes))
-    phase = Phase(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
+    learnt = problem.accumulate * sum(samples.values())
+    phase = Phase(cluster, nodes, programs, learnt, first=1, last=2)
     return Plan.of(
         problem,
         [phase],
         learns_from=nodes,
         batches=samples,
         assumes=assumes(problem, samples),
+        accumulates=problem.accumulate,
     )
 
 
-def _worker(iterations: int, batch_s: float, size_bytes: float) -> Program:
+def _worker(iterations: int, step_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         group = sorted((context.node, *context.peers))
         for number in range(iterations):
-            await context.compute(no_work, cost_s=batch_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=step_s, lane="learn", label=str(number))
             await assemble(context, group)
             await all_reduce(context, group, None, size_bytes)
 

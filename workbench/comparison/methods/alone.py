@@ -44,9 +44,9 @@ class SingleNode:
         """(owner, this node) -> bytes that another data owner sends for an iteration."""
         problem = self.problem
         total = sum(problem.samples[owner] for owner in self.owners)
-        batch_bytes = problem.batch_size * problem.sample_bytes
+        step_bytes = problem.step_samples * problem.sample_bytes
         return {
-            (owner, self.node): batch_bytes * problem.samples[owner] / total
+            (owner, self.node): step_bytes * problem.samples[owner] / total
             for owner in self.owners
             if owner != self.node
         }
@@ -76,7 +76,7 @@ class SingleNode:
         """Number of batches sent in advance, so that latencies do not delay learning."""
         links = [self.problem.routes.link(*pair) for a, b in self.sent for pair in ((a, b), (b, a))]
         latency_s = max((link.latency_s for link in links), default=0.0)
-        iteration_s = max(self.problem.batch_s(self.node), self.sent_s)
+        iteration_s = max(self.problem.step_s(self.node), self.sent_s)
         return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / iteration_s))
 
     def programs(self, iterations: int, arriving: int) -> list[Program]:
@@ -84,7 +84,7 @@ class SingleNode:
 
         The first `arriving` iterations wait for their samples; later ones use stored samples.
         """
-        cost_s = self.problem.batch_s(self.node) * self.problem.speeds[self.node]
+        cost_s = self.problem.step_s(self.node) * self.problem.speeds[self.node]
         learning = _learning(iterations, arriving, len(self.sent), cost_s, self.ahead)
         return [learning, *(_sending(arriving, size) for size in self.sent.values())]
 
@@ -102,7 +102,7 @@ class SingleNode:
     ) -> Phase:
         pairs = [pair for a, b in self.sent for pair in ((a, b), (b, a))]
         cluster = self.problem.routes.part(self.nodes, pairs=pairs)
-        samples = self.problem.batch_size
+        samples = self.problem.step_samples
         return Phase(cluster, self.nodes, programs, samples, first=first, last=last, share=share)
 
 
@@ -126,7 +126,7 @@ def sent_once(problem: Problem) -> Plan:
     """
     epochs, samples = problem.epochs, sum(problem.samples.values())
     stored = f"{samples:,} samples ({samples * problem.sample_bytes / 1e9:.3g} GB)"
-    in_epoch = -(-samples // problem.batch_size)
+    in_epoch = -(-samples // problem.step_samples)
     return _fastest(
         _of_all_samples(problem),
         lambda learner: [learner.sending(1 / epochs), learner.stored(1 - 1 / epochs)],
@@ -157,7 +157,7 @@ def _fastest(
     problem = learners[0].problem
     candidates = []
     for learner in learners:
-        compute_s = problem.batch_s(learner.node)
+        compute_s = problem.step_s(learner.node)
         sending_s = max(compute_s, learner.sent_s)
         share = phases(learner)[0].share if learner.sent else 0.0
         least_s = share * sending_s + (1 - share) * compute_s
@@ -171,8 +171,9 @@ def _fastest(
             batches={learner.node: problem.batch_size},
             where=f"on {problem.cluster.names[learner.node]}",
             assumes=assumes,
+            accumulates=problem.accumulate,
         )
-        candidates.append(Candidate(int(lacks), least_s / problem.batch_size, plan))
+        candidates.append(Candidate(int(lacks), least_s / problem.step_samples, plan))
     return fastest(problem, candidates)
 
 

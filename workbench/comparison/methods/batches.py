@@ -7,9 +7,6 @@ from heapq import heapify, heapreplace
 
 from workbench.comparison.problem import Problem, UnusableError
 
-BY_SPEED = "SGD that learns more from fast nodes' samples"
-"""Update with batches by speed, where gradients are weighted by batch size."""
-
 
 def equal(problem: Problem) -> dict[int, int]:
     """The same batch for every data owner."""

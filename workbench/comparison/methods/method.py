@@ -13,6 +13,13 @@ from workbench.runtime import Program, simulate
 
 EQUAL = "equal to SGD"
 AVERAGES = "averages models"
+BY_SPEED = "SGD that learns more from fast nodes' samples"
+"""Update with batches by speed, where gradients are weighted by batch size."""
+
+QUANTISED = "equal to SGD except for 8-bit features"
+
+STEPS = (EQUAL, BY_SPEED, QUANTISED)
+"""Updates by which all nodes take every step of SGD together."""
 
 Training = Callable[[int], Sequence[Program]]
 """Makes the programs of a training of some iterations."""
@@ -49,6 +56,8 @@ class Plan:
         Roles of the nodes: ``"server on edge"``; "" where all have the same role.
     assumes
         Assumptions and omissions, a phrase each.
+    accumulates
+        Batches of each worker in a step; `batches` are the samples of one of them.
     """
 
     cost: Cost
@@ -62,6 +71,7 @@ class Plan:
     memory: Mapping[int, NodeMemory] | None = None
     where: str = ""
     assumes: tuple[str, ...] = ()
+    accumulates: int = 1
 
     @classmethod
     def of(cls, problem: Problem, phases: Sequence[Phase], **about: Any) -> Plan:
@@ -147,7 +157,10 @@ class Method:
         """
         if self.moves_samples and not problem.cluster.raw_samples_may_leave:
             raise UnusableError("raw samples may not leave the node that holds them")
-        return self.planner(problem)
+        plan = self.planner(problem)
+        if plan.accumulates != problem.accumulate and self.update in STEPS:
+            raise UnusableError("its steps cannot accumulate the gradients of several batches")
+        return plan
 
 
 def plans(problem: Problem, methods: Iterable[Method]) -> Iterator[tuple[Method, Plan | str]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from workbench.clusters import Link
 from workbench.comparison.cost import Phase
-from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, equal
-from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.methods.batches import assumes, by_speed, equal
+from workbench.comparison.methods.method import BY_SPEED, EQUAL, Method, Plan
 from workbench.comparison.methods.star import Star, with_best_server
 from workbench.comparison.problem import Problem
 from workbench.dynacomm.costs import LayerCosts, iteration, layer_costs
@@ -28,7 +28,8 @@ def plan(
     """The server with the shortest iteration, with all data owners as workers."""
     counts = batches(problem)
     with_planner = partial(with_server, planner=planner)
-    return with_best_server(problem, counts, sum(counts.values()), with_planner, _least_s)
+    samples = problem.accumulate * sum(counts.values())
+    return with_best_server(problem, counts, samples, with_planner, _least_s)
 
 
 def _least_s(star: Star) -> float:
@@ -52,7 +53,7 @@ def _least_s(star: Star) -> float:
                 backward_s + star.up.least_s(node, sizes[0]),
                 last["backward_s"].item() / speed + star.up.least_s(node, problem.model_bytes),
             )
-        longest_s = max(longest_s, forward_s + backward_s)
+        longest_s = max(longest_s, forward_s + _between_s(star, node) + backward_s)
     return longest_s
 
 
@@ -74,7 +75,7 @@ def with_server(star: Star, planner: str) -> Plan:
                 members.append(program(jobs[kind], FixedPlan(planned[kind][1])))
         return members
 
-    samples = sum(star.batches.values())
+    samples = problem.accumulate * sum(star.batches.values())
     phase = Phase(star.cluster, star.nodes, programs, samples, first=1, last=2)
     return Plan.of(
         problem,
@@ -85,6 +86,7 @@ def with_server(star: Star, planner: str) -> Plan:
         server=star.node,
         where=star.where,
         assumes=assumes(problem, star.batches),
+        accumulates=problem.accumulate,
     )
 
 
@@ -98,9 +100,21 @@ def _predicted_s(star: Star, node: int, cuts: Cuts) -> float:
     """Seconds of a worker's iteration by DynaComm's cost model (Cai et al. 2021, Eqs. 1-7)."""
     if node == star.node:
         times, speed = star.layer_times(node), star.problem.speeds[node]
-        return (times.forward_s + times.backward_s) / speed
+        return star.problem.accumulate * (times.forward_s + times.backward_s) / speed
     down, up = (_costs(star, node, paths.links[node]) for paths in (star.down, star.up))
-    return iteration(down, cuts).forward_s + iteration(up, cuts).backward_s
+    passes_s = iteration(down, cuts).forward_s + iteration(up, cuts).backward_s
+    return passes_s + _between_s(star, node)
+
+
+def _between_s(star: Star, node: int) -> float:
+    """Seconds between a worker's first forward and last backward pass of a step.
+
+    The model is pulled in the forward pass of the first batch, and gradients are pushed in the
+    backward pass of the last, so that cuts matter as they do to a single batch.
+    """
+    times = star.layer_times(node)
+    batch_s = (times.forward_s + times.backward_s) / star.problem.speeds[node]
+    return (star.problem.accumulate - 1) * batch_s
 
 
 def _cuts(star: Star, node: int, planner: str) -> Cuts:
@@ -129,6 +143,7 @@ def _job(star: Star, node: int) -> Job:
         link,
         iterations=1,
         workers=len(star.workers),
+        accumulate=star.problem.accumulate,
     )
     return replace(job, hub=star.place) if star.node in star.workers else job
 

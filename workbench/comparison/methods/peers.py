@@ -49,7 +49,9 @@ def plan(problem: Problem, system: str) -> Plan:
         )
     rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))
     rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, rounds))
-    own_s = [problem.batch_s(node) for node in nodes]
+    equal = UPDATES.get(system) == EQUAL
+    samples = problem.step_samples if equal else problem.batch_size
+    own_s = list(map(problem.step_s if equal else problem.batch_s, nodes))
     least_s = min(own_s)
     if max(own_s) > MOST_UNEQUAL * least_s:
         raise UnusableError(
@@ -57,9 +59,7 @@ def plan(problem: Problem, system: str) -> Plan:
             f"fastest; peers are compared up to {MOST_UNEQUAL} times"
         )
     cluster = problem.routes.part(nodes, [least_s / seconds for seconds in own_s])
-    workload = Workload(
-        float(problem.model_bytes), least_s / problem.batch_size, local_batch=problem.batch_size
-    )
+    workload = Workload(float(problem.model_bytes), least_s / samples, local_batch=samples)
 
     mean = iteration(cluster, workload, system, rounds=rounds)
     longest_s = max(mean.iteration_s)
@@ -81,7 +81,7 @@ def plan(problem: Problem, system: str) -> Plan:
         messages=sent(mean.link_messages),
     )
     assumes: tuple[str, ...] = ()
-    if UPDATES.get(system) == EQUAL:
+    if equal:
         assumes = ("each node sends its whole gradient to all others",)
     elif UPDATES.get(system) == PARTLY:
         assumes = (
@@ -92,6 +92,7 @@ def plan(problem: Problem, system: str) -> Plan:
         learns_from=nodes,
         batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=assumes,
+        accumulates=problem.accumulate if equal else 1,
     )
 
 

@@ -109,18 +109,18 @@ def _least_memory_bytes(problem: Problem, nodes: list[int]) -> float:
 def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
     nodes, (owner, *_) = best.nodes, best.nodes
     times, speed = problem.layer_times(owner), problem.speeds[owner]
-    forward_s, update_s = times.forward_s / speed, times.update_s / speed
+    step = Step(problem.accumulate, times.forward_s / speed, times.update_s / speed)
     cluster = problem.routes.part(nodes, [1.0] * len(nodes))
 
     def programs(iterations: int) -> list[Program]:
-        owner = partial(_owner, best, iterations, forward_s, update_s)
-        return [owner, *[partial(_node, best, iterations)] * (len(nodes) - 1)]
+        owner = partial(_owner, best, iterations, step)
+        return [owner, *[partial(_node, best, iterations * step.batches)] * (len(nodes) - 1)]
 
-    phase = Phase(cluster, nodes, programs, problem.batch_size, first=1, last=2)
+    phase = Phase(cluster, nodes, programs, problem.step_samples, first=1, last=2)
     return Plan.of(
         problem,
         [phase],
-        predicted_s=forward_s + best.timing.seconds + update_s,
+        predicted_s=step.batches * (step.forward_s + best.timing.seconds) + step.update_s,
         learns_from=(owner,),
         batches={owner: problem.batch_size},
         assumes=(
@@ -129,25 +129,33 @@ def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
             f"the largest product of Jacobians takes {bytes_as_text(best.largest_bytes)}",
             "Jacobians are already computed, and gradients stay on their nodes",
         ),
+        accumulates=step.batches,
     )
 
 
-async def _owner(
-    best: ScanPlan, iterations: int, forward_s: float, update_s: float, context: Context
-) -> None:
+class Step(NamedTuple):
+    """Batches of a step, and the seconds of the data owner's forward pass and update."""
+
+    batches: int
+    forward_s: float
+    update_s: float
+
+
+async def _owner(best: ScanPlan, iterations: int, step: Step, context: Context) -> None:
     others = range(1, len(best.nodes))
-    for number in range(iterations):
-        await context.compute(no_work, cost_s=forward_s, lane="forward", label=str(number))
+    for number in range(iterations * step.batches):
+        await context.compute(no_work, cost_s=step.forward_s, lane="forward", label=str(number))
         for node in others:
             context.send(node, Message(context.node, "begin", control=True))
         await _scan(best, number, context)
         for node in others:
             await context.receive("done", sender=node)
-        await context.compute(no_work, cost_s=update_s, lane="update", label=str(number))
+        if (number + 1) % step.batches == 0:
+            await context.compute(no_work, cost_s=step.update_s, lane="update", label=str(number))
 
 
-async def _node(best: ScanPlan, iterations: int, context: Context) -> None:
-    for number in range(iterations):
+async def _node(best: ScanPlan, scans: int, context: Context) -> None:
+    for number in range(scans):
         await context.receive("begin")
         await _scan(best, number, context)
         context.send(0, Message(context.node, "done", control=True))

@@ -18,7 +18,7 @@ from workbench.clusters import Link
 from workbench.clusters.cluster import some
 from workbench.comparison.cost import Cost, Phase, within_links
 from workbench.comparison.memory import NodeMemory
-from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.methods.method import EQUAL, QUANTISED, Method, Plan
 from workbench.comparison.parts import ASSUMES, part_bytes, parts
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
@@ -47,8 +47,6 @@ WITHIN = ("all_edge", "all_cloud", "jointdnn", "jointdnn_plus")
 
 UNLIMITED_BPS = 1e18
 """Bandwidth that planners are given for links without a limit."""
-
-QUANTISED = "equal to SGD except for 8-bit features"
 
 
 def plan(problem: Problem, planner: str) -> Plan:
@@ -146,7 +144,7 @@ def _trial(problem: Problem, edge: int, cloud: int, policy: Policy) -> TierPlan:
     upward = [(node, upper) for node in nodes for upper in team.nodes[-2:] if node != upper]
     pairs = dict.fromkeys([*upward, *((upper, node) for node, upper in upward)])
     cluster = problem.routes.part(nodes, [1.0] * len(nodes), pairs)
-    phase = Phase(cluster, nodes, programs, problem.batch_size, first=2, last=4)
+    phase = Phase(cluster, nodes, programs, problem.step_samples, first=2, last=4)
     return TierPlan(team, policy, memory, within_links(problem, phase.cost()), phase)
 
 
@@ -276,6 +274,7 @@ def _tier_problem(
         sample_bytes=problem.sample_bytes,
         links={pair: Link(pair_bps, overhead_s[pair]) for pair, pair_bps in links_bps.items()},
         batch=problem.batch_size,
+        accumulate=problem.accumulate,
     )
 
 
@@ -338,6 +337,7 @@ def _as_plan(problem: Problem, trial: TierPlan) -> Plan:
         memory=trial.memory or None,
         where=f"{tier} = {device_names}, edge = {names[edge]}, cloud = {names[cloud]}",
         assumes=tuple(assumes),
+        accumulates=problem.accumulate,
     )
 
 

@@ -55,7 +55,8 @@ def shortest_path(problem: Problem, allowed: Sequence[str]) -> Chain:
         node_s = {tier: batch * float(problem.layer_s[tier][layer].sum()) for tier in allowed}
         if problem.averaging:
             link = problem.averaging_link("device", problem.hub("device"))
-            node_s["device"] += 2 * link.transfer_s((problem.param_bytes[layer],))
+            averaged_s = 2 * link.transfer_s((problem.param_bytes[layer],))
+            node_s["device"] += averaged_s / problem.accumulate
         edge_s = {
             (a, b): sum(problem.seconds(batch * size, a, b) for size in sizes)
             for a in paths

@@ -237,8 +237,11 @@ def all_tasks(problem: Problem) -> Tasks:
     averaged_s = averaged_bytes * _between(problem.averaging_link)[workers, hubs]
     once = _between(problem.averaging_link, once=True)[workers, hubs]
     exchange_s = 2 * (averaged_s + np.where(averaged_bytes > 0, once, 0.0)).max(axis=0)
-    fixed_s = problem.batch * (f_3 + g_3) + problem.update_sum_s[workers, lasts].max(axis=0)
-    return Tasks(order, m_s, m_l, np.stack(slope_s, 1), np.stack(setup_s, 1), fixed_s + exchange_s)
+    count = problem.accumulate  # passes of an iteration, which has one update
+    passes_s = count * problem.batch * (f_3 + g_3)
+    fixed_s = passes_s + problem.update_sum_s[workers, lasts].max(axis=0) + exchange_s
+    slopes_s, setups_s = (count * np.stack(rows_s, 1) for rows_s in (slope_s, setup_s))
+    return Tasks(order, m_s, m_l, slopes_s, setups_s, fixed_s)
 
 
 def _between(link: Callable[[str, str], Link], *, once: bool = False) -> FloatArray:

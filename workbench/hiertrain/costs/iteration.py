@@ -118,9 +118,10 @@ def _hybrid(problem: Problem, policy: Hybrid) -> Iteration:
     )
     back_3_s = problem.batch * backward_s[o][m_l, layers]  # Eq. (10)
     lasts = policy.lasts(layers).items()
+    count = problem.accumulate
     return Iteration(
-        (float(phase_1_s), float(phase_2_s), float(phase_3_s)),
-        (float(back_1_s), float(back_2_s), float(back_3_s)),
+        tuple(count * float(phase_s) for phase_s in (phase_1_s, phase_2_s, phase_3_s)),
+        tuple(count * float(phase_s) for phase_s in (back_1_s, back_2_s, back_3_s)),
         weights_s=max(float(updates_s[worker][last]) for worker, last in lasts),
         exchange_s=max(
             problem.averaging_s(float(problem.param_sum_bytes[last]), worker, problem.hub(o))
@@ -144,9 +145,10 @@ def _chain(problem: Problem, policy: Chain) -> Iteration:
 
     samples_s = problem.seconds(batch * problem.sample_bytes, "device", tiers[0])
     averaged_bytes = policy.sum_on("device", problem.param_bytes)
+    count = problem.accumulate
     return Iteration(
-        (samples_s, layers_s(0), cuts_s(back=False)),
-        (layers_s(1), cuts_s(back=True)),
+        tuple(count * part_s for part_s in (samples_s, layers_s(0), cuts_s(back=False))),
+        tuple(count * part_s for part_s in (layers_s(1), cuts_s(back=True))),
         weights_s=max(policy.sum_on(tier, problem.update_s[tier]) for tier in TIERS),
         exchange_s=problem.averaging_s(averaged_bytes, "device", problem.hub("device")),
     )

@@ -80,6 +80,9 @@ class Problem:
         Samples per iteration, up to `MOST_SAMPLES`.
     averaging
         How several devices average, where the device stands for several; see `as_one`.
+    accumulate
+        Batches of an iteration, one after the other, whose gradients are added up: weights are
+        averaged and updated once for all. 1 is the paper's; policies share out one batch.
     """
 
     layer_s: Mapping[str, FloatArray]
@@ -90,6 +93,7 @@ class Problem:
     links: Mapping[Pair, Link]
     batch: int
     averaging: Averaging | None
+    accumulate: int
 
     def __init__(
         self,
@@ -102,6 +106,7 @@ class Problem:
         links: Mapping[Pair, Link],
         batch: int,
         averaging: Averaging | None = None,
+        accumulate: int = 1,
     ) -> None:
         if averaging is not None:
             check_kind("averaging", averaging, Averaging, "that of several devices, or None")
@@ -114,6 +119,7 @@ class Problem:
             "links": _by_pair(links),
             "batch": at_least(1, MOST_SAMPLES)["check"]("batch", batch),
             "averaging": averaging,
+            "accumulate": at_least(1)["check"]("accumulate", accumulate),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
