@@ -112,7 +112,7 @@ def _row(problem: Problem, method: Method, plan: Plan | str) -> dict[str, Any]:
         "samples_per_s": cost.samples_per_s,
         "predicted_samples_per_s": plan.predicted_s and cost.samples / plan.predicted_s,
         "samples_share": problem.share(plan.learns_from),
-        "samples_per_step": cost.samples if method.update in STEPS else None,
+        "samples_per_step": float(f"{cost.samples:.9g}") if method.update in STEPS else None,
         "bytes_per_sample": sum(sizes.values()) / cost.samples,
         "limited_by": most.what,
         "busy_share": min(most.share, 1.0),

@@ -303,10 +303,10 @@ class Worker:
 
     async def _between(self, context: Context) -> None:
         """Compute what lies between the first forward and the last backward pass of a step."""
-        forward_s, backward_s = float(self.job.forward_s.sum()), float(self.job.backward_s.sum())
-        for _ in range(self.job.accumulate - 1):
-            await context.compute(_nothing, cost_s=backward_s, lane="backward", label="all layers")
-            await context.compute(_nothing, cost_s=forward_s, lane="forward", label="all layers")
+        batches, passes_s = self.job.accumulate - 1, self.job.forward_s + self.job.backward_s
+        if batches:
+            seconds, label = batches * float(passes_s.sum()), f"{batches} accumulated"
+            await context.compute(_nothing, cost_s=seconds, lane="backward", label=label)
 
     async def _backward(
         self, context: Context, plan: Plan, iteration: int
