@@ -103,7 +103,7 @@ class Pipeline:
     def sent(self) -> dict[tuple[int, int], float]:
         """(owner, node of the first stage) -> bytes of samples that it is sent for a step."""
         problem, plan = self.problem, self.plan
-        batch_bytes = problem.batch_size * problem.sample_bytes / plan.samples
+        batch_bytes = problem.step_samples * problem.sample_bytes / plan.samples
         return {
             (owner, self.nodes[node]): batch_bytes * count * problem.share([owner])
             for node, count in plan.stages[0].samples
@@ -132,7 +132,7 @@ class Pipeline:
         first = self.ahead + (2 if self.flushes else stages + 1)
         last = first + (2 if self.flushes else 4)
         programs = partial(self.programs, nodes)
-        return Phase(cluster, nodes, programs, self.problem.batch_size, first=first, last=last)
+        return Phase(cluster, nodes, programs, self.problem.step_samples, first=first, last=last)
 
     @property
     def ahead(self) -> int:
@@ -296,7 +296,7 @@ def pipe_problem(problem: Problem) -> tuple[pipelines.Problem, tuple[int, ...]]:
             (a, b): _link(problem, nodes[a], nodes[b])
             for a, b in permutations(range(len(nodes)), 2)
         },
-        batch=problem.batch_size,
+        batch=problem.step_samples,
         sample_bytes=problem.sample_bytes,
         tied=profile.tied,
         first_trained=int(trained[0]) + 1 if len(trained) else 1,
@@ -363,6 +363,7 @@ def plan_without_flush(problem: Problem) -> Plan:
 @lru_cache(maxsize=64)
 def unflushed(problem: Problem) -> tuple[Pipeline, ...]:
     """PipeDream's plans with the shortest busiest stage or link, by orders of the nodes."""
+    problem = replace(problem, accumulate=1)  # every batch is a step
     pipe, nodes = _checked(problem)
     if pipe.tied:
         layers = " and ".join(map(str, pipe.tied[0].layers))
@@ -458,6 +459,7 @@ def _fastest(problem: Problem, tried: Sequence[Pipeline]) -> Plan:
             memory=each.memory or None,
             where=each.where,
             assumes=each.assumes,
+            accumulates=each.problem.accumulate,
         )
         candidates.append(Candidate(each.lacking, 0.0, made))
     return fastest(problem, candidates)
