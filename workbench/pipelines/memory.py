@@ -10,13 +10,12 @@ in the samples of a micro-batch, so two recordings give them for any number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.pipelines.recording import Recording
 from workbench.profiles import ModelProfile, inputs_of
 from workbench.profiles.inputs import InputShape
 from workbench.utils.checks import UserError
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 FEW, MANY = 4, 8
 """Samples with which a model is recorded."""
-
-INPUTS = 0
-"""Layer of the model's inputs; the loss is the layer after the last."""
 
 
 class Bytes(NamedTuple):
@@ -40,43 +36,6 @@ class Bytes(NamedTuple):
     def peak(self, samples: int) -> float:
         """Most bytes for this many samples."""
         return float((self.fixed + samples * self.per_sample).max(initial=0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class Recording:
-    """Storages of a pass of the whole model, and the operators between which they are alive.
-
-    Attributes
-    ----------
-    sizes
-        Bytes of each storage, shape (storages,).
-    layers
-        Layer of each storage's maker, shape (storages,).
-    born, freed
-        Number of the operator that makes a storage, and of the first one that runs without it,
-        shape (storages,).
-    operator_layers
-        Layer of each operator, shape (operators,).
-    backward
-        Number of the first operator of the loss, which begins the backward pass.
-    crossing
-        Storages that cross the cut behind each layer, from the inputs to the outputs.
-    gradients
-        Those of them that have a gradient.
-    tensors
-        Bytes of the trained parameters, and of the other tensors of the module, that each layer
-        uses, by name.
-    """
-
-    sizes: NDArray[np.float64]
-    layers: NDArray[np.int64]
-    born: NDArray[np.int64]
-    freed: NDArray[np.int64]
-    operator_layers: NDArray[np.int64]
-    backward: int
-    crossing: tuple[tuple[int, ...], ...]
-    gradients: tuple[tuple[int, ...], ...]
-    tensors: tuple[tuple[Mapping[str, int], Mapping[str, int]], ...]
 
 
 class Span(NamedTuple):

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 
 from workbench.memory.measured import allocation_changes
 from workbench.memory.tracing.functional import default_loss, faked
-from workbench.pipelines.memory import INPUTS, Recording
+from workbench.pipelines.recording import INPUTS, Recording
 from workbench.profiles.copies import copied_with
 from workbench.profiles.inputs import Inputs, make_inputs
 from workbench.profiles.private import (
