@@ -232,7 +232,10 @@ class TestLearning:
 def test_the_text_says_how_many_samples_an_update_takes() -> None:
     found = compared(accumulating(4, even()), [METHODS["all-reduce"], METHODS["one node"]])
     lines = [line for line in shown(found, "title") if isinstance(line, str)]
-    assert lines[0] == "An update every 32 samples of one node; every 96 samples of all-reduce."
+    assert lines[0].splitlines() == [
+        "An update every 32 samples: one node.",
+        "An update every 96 samples: all-reduce.",
+    ]
     assert "an update every 96 samples" in found.explain("all-reduce")
 
 

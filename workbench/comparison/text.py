@@ -90,11 +90,10 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
 def _freshness(rows: pl.DataFrame) -> str:
     """How many samples a step of each method learns from, the methods of a number together."""
     groups = rows.drop_nulls("samples_per_step").group_by("samples_per_step", maintain_order=True)
-    phrases = [
-        f"{samples:,.0f} samples of {', '.join(methods)}"
+    return "\n".join(
+        f"An update every {samples:,.0f} samples: {'; '.join(methods)}."
         for samples, methods in groups.agg("method").sort("samples_per_step").iter_rows()
-    ]
-    return f"An update every {'; every '.join(phrases)}." if phrases else ""
+    )
 
 
 def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
