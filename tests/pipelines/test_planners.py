@@ -129,3 +129,51 @@ def test_layers_of_a_tied_weight_are_put_on_one_node_where_that_saves_its_gradie
     ]
     apart = pipeline(replace(problem, links=dict.fromkeys(pairs(3), Link(1e9))))
     assert iteration(problem, plan).total_s < iteration(problem, apart).total_s
+
+
+@pytest.mark.parametrize(("nodes", "layers"), [(2, 2), (6, 12)])
+def test_a_plan_is_found_where_only_one_micro_batch_in_flight_fits(nodes: int, layers: int) -> None:
+    """Each node has memory for its layers and one sample; larger problems are not tried whole."""
+
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+        outputs = last - first + 1
+        return float(samples * (in_flight + outputs if recompute else in_flight * outputs))
+
+    problem = Problem(
+        forward_s=np.ones((nodes, layers)),
+        backward_s=np.ones((nodes, layers)),
+        update_s=np.zeros((nodes, layers)),
+        param_bytes=np.ones(layers),
+        output_bytes=np.ones(layers),
+        links=dict.fromkeys(pairs(nodes), Link(1e3)),
+        batch=4,
+        memory_bytes=np.full(nodes, layers / nodes),
+        needed=needed,
+    )
+    plan = pipeline(problem)
+    assert fits(problem, plan)
+    assert [stage.nodes for stage in plan.stages] == [(node,) for node in range(nodes)]
+    assert (plan.microbatches, set(plan.in_flight), any(plan.recompute)) == (4, {1}, False)
+
+
+def test_first_and_last_stage_of_a_node_keep_fewer_micro_batches_where_they_need_to() -> None:
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+        weights = 50.0 if first == 1 or last == 3 else 0.0
+        return 2 * weights * (first > 1 or last == 3) + 10.0 * in_flight * samples
+
+    problem = Problem(
+        forward_s=np.ones((2, 3)),
+        backward_s=np.ones((2, 3)),
+        update_s=np.zeros((2, 3)),
+        param_bytes=np.array([50.0, 1.0, 1.0]),
+        output_bytes=np.ones(3),
+        links=dict.fromkeys(pairs(2), Link(1e3)),
+        batch=4,
+        tied=(Tied(50, (1, 3)),),
+        memory_bytes=np.full(2, 125.0),
+        needed=needed,
+    )
+    plan = pipeline(problem, schedules=("1f1b",), least_stages=3)
+    assert fits(problem, plan)
+    assert [stage.nodes for stage in plan.stages] == [(1,), (0,), (1,)]
+    assert plan.in_flight == (1, 1, 1)

@@ -101,7 +101,12 @@ def _together(sums: FloatArray) -> FloatArray:
 
 
 def dynamic(
-    times: Times, order: tuple[int, ...], variant: Variant, head: int = 0
+    times: Times,
+    order: tuple[int, ...],
+    variant: Variant,
+    head: int = 0,
+    *,
+    most: int | None = None,
 ) -> list[Partition]:
     """Partitions along an order of nodes, the best one of each number of stages.
 
@@ -113,7 +118,8 @@ def dynamic(
     with T a stage's seconds a micro-batch, and C those of its messages there and back: the way of
     a micro-batch to the slowest stage and back, and what that computes. The step's end, gradients
     and update, is added to the second term. PipeDream, which does not flush, has no first term.
-    With a `head`, the layers up to it are on the nodes of the last stage.
+    With a `head`, the layers up to it are on the nodes of the last stage. With `most`, stages have
+    memory for that many micro-batches in flight, but are taken to be as fast as with all.
     """
     search = times.search
     problem, count = search.problem, variant.microbatches
@@ -127,7 +133,7 @@ def dynamic(
     stretches = list(combinations(range(nodes + 1), 2))  # places p and q of an order
     groups = {(p, q): tuple(sorted(order[p:q])) for p, q in stretches}
     for stages in range(1, min(nodes, layers) + 1):
-        depth = variant.depth(stages)
+        depth = min(variant.depth(stages), most or problem.batch)
         longer = np.full_like(best, math.inf)
         choice: dict[tuple[int, int], tuple[int, int]] = {}
         reached = np.isfinite(best).any(axis=0)

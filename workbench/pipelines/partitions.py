@@ -164,21 +164,35 @@ class Search:
             fitting = self._fitted(plan, depths)
             if fitting is not None:
                 yield fitting
-        else:  # the first and the last stage share the memory of their nodes
-            for ends in product((False, True), repeat=2):
-                between = [
-                    not self._fits(stage, depth, False)
-                    for stage, depth in zip(stages[1:-1], depths[1:-1], strict=True)
-                ]
-                both = replace(plan, recompute=(ends[0], *between, ends[1]))
-                if fits(self.problem, both):
-                    yield both
+        else:
+            yield from self._wrapped(plan, depths)
+
+    def _wrapped(self, plan: Plan, depths: list[int]) -> list[Plan]:
+        """Those that fit where the first and the last stage share the memory of their nodes."""
+        gpipe = plan.schedule == "gpipe"
+        for most in range(depths[0], depths[0] - 1 if gpipe else 0, -1):
+            held = [min(depth, most) for depth in depths]
+            between = [
+                not self._fits(stage, depth, False)
+                for stage, depth in zip(plan.stages[1:-1], held[1:-1], strict=True)
+            ]
+            tried = [
+                replace(
+                    plan,
+                    recompute=(first, *between, last),
+                    in_flight=() if gpipe else tuple(held),
+                )
+                for first, last in product((False, True), repeat=2)
+            ]
+            if fitting := [each for each in tried if fits(self.problem, each)]:
+                return fitting
+        return []
 
     def _fitted(self, plan: Plan, depths: list[int]) -> Plan | None:
         recompute, in_flight, most = [], [], plan.microbatches
         for stage, depth in zip(plan.stages, depths, strict=True):
-            options = [(min(depth, most), False)]
-            options += [(fewer, True) for fewer in range(options[0][0], 0, -1)]
+            fewer = range(min(depth, most), 0, -1)
+            options = [(count, again) for count in fewer for again in (False, True)]
             if plan.schedule == "gpipe" or stage.last < self.problem.first_trained:
                 options = options[:2]
             chosen = next((each for each in options if self._fits(stage, *each)), None)

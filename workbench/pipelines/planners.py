@@ -128,6 +128,8 @@ def pipeline(
     first = "1f1b" if "1f1b" in schedules else "gpipe"
     shallow = [each for each in known if each.schedule == first and each.step == 1]
     best.offer(_along(times, starts, shallow, ends), tries)
+    if best.at is None:  # nothing fits unless fewer micro-batches are in flight
+        best.offer(_along(times, starts, shallow, ends, most=1), tries)
     order = starts[0] if best.at is None else _order(problem, best.at[0])
     best.offer(_along(times, [order], known, ends), tries)
     every = list(islice(partitions(problem), COMPLETE + 1))
@@ -162,9 +164,10 @@ def _along(
     orders: Iterable[tuple[int, ...]],
     known: Sequence[Variant],
     ends: Sequence[int],
+    most: int | None = None,
 ) -> Iterator[tuple[Partition, Variant]]:
     for order in orders:
-        along = cache(partial(dynamic, times, order))
+        along = cache(partial(dynamic, times, order, most=most))
         for variant in known:
             # Without limits of memory, micro-batches in flight make no difference to it.
             limited = times.search.needed is not None
