@@ -13,14 +13,17 @@ import pytest
 from tests.dynacomm.trainings import LENET
 from tests.refusals import refusals
 from workbench.clusters import Link
-from workbench.dynacomm import LayerCosts, Plan, iteration, layer_costs, timeline
+from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, layer_costs, timeline
 from workbench.dynacomm.paper.testbed import variant
+from workbench.dynacomm.planners import bellman
+from workbench.dynacomm.profiler import Line, Profile, Replanning
 from workbench.dynacomm.programs import Job
 from workbench.dynacomm.training import PlanOptions, train
 from workbench.profiles import LayerTimes, profile_model
 
 COSTS = LayerCosts([1, 2], [1, 2], [1, 2], [1, 2], overhead_s=0.5)
 ORDER = "where order counts"
+NO_COSTS = "costs is None; give LayerCosts, such as layer_costs"
 
 CUTS: dict[str, list[Any]] = {
     ORDER: [{1, 2}],
@@ -59,12 +62,29 @@ test_setup = refusals(
         },
     },
 )
+NUMBERS = {"must be a whole number of at least 1": [0, -1, 1.5, None, True]}
+test_job_of_a_setup = refusals(LENET.job, {"iterations": 1}, {"iterations": NUMBERS})
+test_job = refusals(
+    partial(Job.of, LENET.profile, LENET.times, Link(1e6)),
+    {"iterations": 1},
+    {
+        **dict.fromkeys(("iterations", "workers", "servers"), NUMBERS),
+        "aggregation_s": {"must be at least 0 and finite": [-1, math.nan, math.inf]},
+    },
+)
+test_replanning = refusals(
+    partial(Replanning, LENET.job(1), Profile.before(LENET.job(1), Line(0.0, 1e6))),
+    {"period": 1},
+    {"period": NUMBERS, "planning_s": {"must be at least 0 and finite": [-1, math.nan]}},
+)
 test_plan_options = refusals(
     PlanOptions,
     {},
     {
         "planner": {"Did you mean 'dynacomm'": ["dynacom"]},
-        "replan_every": {"'epoch', None to keep .* or 'auto'": [0, -1, 1.5, True, "epochs"]},
+        "replan_every": {
+            "'epoch', None to keep .* or 'auto'": [0, -1, 1.5, True, "epochs", np.array([1, 2])]
+        },
         "planning_s": {"planning_s is": [-1, math.nan, math.inf, "long"]},
     },
 )
@@ -74,8 +94,14 @@ test_plan_options = refusals(
 def test_other_objects_are_refused(function: Any) -> None:
     with pytest.raises(TypeError, match="plan is 'dynacomm'; give a Plan, such as PLANNERS"):
         function(COSTS, "dynacomm")
-    with pytest.raises(TypeError, match="costs is None; give LayerCosts, such as layer_costs"):
+    with pytest.raises(TypeError, match=NO_COSTS):
         function(None, Plan())
+
+
+@pytest.mark.parametrize("planner", [*PLANNERS.values(), bellman])
+def test_planners_plan_of_costs_alone(planner: Any) -> None:
+    with pytest.raises(TypeError, match=NO_COSTS):
+        planner(None)
 
 
 test_not_what_costs_are_made_of = refusals(

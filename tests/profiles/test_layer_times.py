@@ -48,7 +48,10 @@ test_from_flops_refused = refusals(
     LayerTimes.from_flops,
     {"profile": profile_model("lenet5"), "flops_per_s": 1e9, "batch_size": 1},
     {
-        "flops_per_s": {"flops_per_s is .*, not a positive number": [0.0, math.nan]},
+        "flops_per_s": {
+            "flops_per_s is .*, not a positive number": [0.0, math.nan],
+            "flops_per_s is None; give a number": [None],
+        },
         "batch_size": {"batch_size is 0": [0]},
         "backward_over_forward": {"backward_over_forward is -1.0": [-1.0]},
         "bytes_per_s": {"bytes_per_s is .*, not a positive number": [0.0, -1.0, math.nan]},

@@ -237,8 +237,13 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
     )
 
 
-def _check(costs: LayerCosts, plan: Plan) -> None:
+def check_costs(costs: LayerCosts) -> None:
+    """Refuse anything but a model's costs."""
     check_kind("costs", costs, LayerCosts, "LayerCosts, such as layer_costs(...) makes")
+
+
+def _check(costs: LayerCosts, plan: Plan) -> None:
+    check_costs(costs)
     check_kind("plan", plan, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
     plan.check(costs.layers)
 
@@ -291,8 +296,7 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     of the same layers at a batch size, else it is a ValueError; `link` leads to the servers and
     back. Where its bandwidth changes over time, each layer takes what it takes from 0 s on.
     """
-    check_kind("link", link, Link, "a clusters.Link, such as Link(1e9)")
-    check_same_layers(profile, times)
+    check_model_and_link(profile, times, link)
     transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]
     return LayerCosts(
         pull_s=transfer_s,
@@ -303,8 +307,9 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     )
 
 
-def check_same_layers(profile: ModelProfile, times: LayerTimes) -> None:
-    """Refuse a profile and times of different models."""
+def check_model_and_link(profile: ModelProfile, times: LayerTimes, link: Link) -> None:
+    """Refuse a profile and times of different models, and anything but a link."""
+    check_kind("link", link, Link, "a clusters.Link, such as Link(1e9)")
     check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
     check_kind("times", times, LayerTimes, "LayerTimes, as by measure_layer_times")
     if profile.layers != times.layers:

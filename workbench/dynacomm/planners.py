@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.dynacomm.costs import Direction, FloatArray, LayerCosts, Plan
+from workbench.dynacomm.costs import Direction, FloatArray, LayerCosts, Plan, check_costs
 
 Planner = Callable[[LayerCosts], Plan]
 
@@ -24,11 +24,13 @@ TOLERANCE = 1e-13
 
 def sequential(costs: LayerCosts) -> Plan:
     """The default parameter server: no cut in either direction (Cai et al. 2021, Fig. 2a)."""
+    check_costs(costs)
     return Plan()
 
 
 def layer_by_layer(costs: LayerCosts) -> Plan:
     """Poseidon's wait-free back-propagation: all cuts (Zhang et al. 2017; Cai et al., Fig. 2c)."""
+    check_costs(costs)
     everywhere = tuple(range(1, costs.layers))
     return Plan(everywhere, everywhere)
 
@@ -45,6 +47,7 @@ def ibatch(costs: LayerCosts) -> Plan:
     that comes nearest is taken. Line 4 of Alg. 1 chooses among pairs by a quantity in which they do
     not differ; the quantity meant, as in line 13, is the transmission that follows.
     """
+    check_costs(costs)
     return Plan(ibatch_forward_cuts(costs.forward), ibatch_backward_cuts(costs.backward))
 
 
@@ -139,6 +142,7 @@ def mg_wfbp(costs: LayerCosts) -> Plan:
     Deviation: the original merges gradients only, for all-reduce. A parameter server also sends
     parameters; pulls are merged by the same rule with time reversed.
     """
+    check_costs(costs)
     return Plan(merged_cuts(costs.forward), merged_cuts(costs.backward))
 
 
@@ -173,6 +177,7 @@ def dynacomm(costs: LayerCosts) -> Plan:
     transmissions. What remains is a search for the least deadline that can, of a few tens of steps
     in O(n log L) for n segments.
     """
+    check_costs(costs)
     return Plan(optimal_cuts(costs.forward), optimal_cuts(costs.backward))
 
 
@@ -221,6 +226,7 @@ def bellman(costs: LayerCosts) -> Plan:
     `dynacomm` finds the same optimum faster, and is what plans; this is the yardstick of Table I
     and Fig. 12.
     """
+    check_costs(costs)
     return Plan(bellman_forward_cuts(costs), bellman_backward_cuts(costs))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from workbench.dynacomm.costs import FloatArray, LayerCosts, Plan
 from workbench.dynacomm.planners import Planner, dynacomm
 from workbench.dynacomm.programs import Job, Observation, SegmentTime
+from workbench.utils.checks import NOT_NEGATIVE, at_least, check_fields
 
 if TYPE_CHECKING:
     from workbench.runtime import Transfer
@@ -169,9 +170,12 @@ class Replanning:
 
     job: Job
     profile: Profile  # before any observation
-    period: int = EPOCH
+    period: int = field(default=EPOCH, metadata=at_least(1))
     planner: Planner = dynacomm
-    planning_s: float = 0.0  # of the worker
+    planning_s: float = field(default=0.0, metadata=NOT_NEGATIVE)  # of the worker
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def begin(self) -> tuple[State, Plan]:
         """The first estimate without observations, and its plan."""

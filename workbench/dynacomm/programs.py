@@ -9,7 +9,7 @@ and answer the next pulls. Weights are the same, bit for bit, under every plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from workbench.clusters import Link
-from workbench.dynacomm.costs import FloatArray, Plan, check_same_layers, runs
+from workbench.dynacomm.costs import FloatArray, Plan, check_model_and_link, runs
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.runtime import Message
+from workbench.utils.checks import NOT_NEGATIVE, at_least, check_fields
 
 if TYPE_CHECKING:
     from workbench.dynacomm.learning import Parts, ServerStore, WorkerReplica
@@ -67,10 +68,11 @@ class Job:
     backward_s: FloatArray  # (L,)
     pull_bytes: FloatArray  # each layer's parameters on the links, (L,), as `Link.weighted_bytes`
     push_bytes: FloatArray  # each layer's gradients, (L,)
-    iterations: int
-    workers: int = 1
-    servers: int = 1
-    aggregation_s: float = 0.0  # of a server, to average and step
+    iterations: int = field(metadata=at_least(1))
+    workers: int = field(default=1, metadata=at_least(1))
+    servers: int = field(default=1, metadata=at_least(1))
+    # of a server, to average and step
+    aggregation_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
     # parameter tensors of each layer, if each costs (`Link.tensor_s`), else ()
     tensors: tuple[int, ...] = ()
     # first element of each layer in the flat vector, and the end; () without learning
@@ -78,6 +80,9 @@ class Job:
     hub: int | None = None
     # batches of a step; only without learning, and every batch has the same seconds
     accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @classmethod
     def of(
@@ -97,7 +102,7 @@ class Job:
 
         Profile and times of different models are a ValueError.
         """
-        check_same_layers(profile, times)
+        check_model_and_link(profile, times, link)
         weighed = np.array([link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
         return cls(
             forward_s=times.table["forward_s"].to_numpy(),

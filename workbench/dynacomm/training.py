@@ -63,9 +63,10 @@ class PlanOptions:
         choose("planner", self.planner, PLANNERS)
         check_fields(self)
         every: Any = self.replan_every
-        if every == "auto":
-            every = "epoch" if self.planner in REPLANS else None
-        elif every is not None and every != "epoch" and ((every := whole(every)) or 0) < 1:
+        if isinstance(every, str) and every in ("auto", "epoch"):
+            if every == "auto":
+                every = "epoch" if self.planner in REPLANS else None
+        elif every is not None and ((every := whole(every)) or 0) < 1:
             raise UserError(
                 f"replan_every is {self.replan_every!r}; give a whole number of iterations of at "
                 "least 1, 'epoch', None to keep the first plan, or 'auto'"

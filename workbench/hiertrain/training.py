@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import training
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs import TIERS, Chain, Policy, Problem
+from workbench.hiertrain.costs import TIERS, Chain, Policy, Problem, check_problem
 from workbench.hiertrain.learning import TierEpochs, TierLearner, TierModel
 from workbench.hiertrain.programs import SHARING, cluster_of, programs_of
 from workbench.runtime import Fault, Run
@@ -48,7 +48,7 @@ class Setup(training.WholeBatches):
     in_own_type = True
 
     def __post_init__(self) -> None:
-        check_kind("the problem", self.problem, Problem, "a Problem, such as problem_of(...) makes")
+        check_problem(self.problem)
         if self.problem.accumulate > 1:
             raise UserError(
                 f"the problem accumulates {self.problem.accumulate} batches; training takes a step "

@@ -129,7 +129,9 @@ class LayerTimes(LayerTable):
             ("backward_over_forward", backward_over_forward),
             ("bytes_per_s", None if bytes_per_s == math.inf else bytes_per_s),
         ):
-            if number is not None and not 0 < check_number(what, number) < math.inf:
+            if number is None and what == "backward_over_forward":
+                continue
+            if not 0 < check_number(what, number) < math.inf:
                 raise UserError(f"{what} is {number}, not a positive number")
         check_range("overhead_s", overhead_s, 0, MOST_OVERHEAD_S)
         forward_s = pl.col("forward_flops") * (batch_size / flops_per_s)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -236,6 +237,12 @@ def test_jalad_is_as_fast_as_every_cut(problem: Problem, bits: int) -> None:
     best_s = oracle.best_cut_s(given_of(problem), bits, bits)
     chain = jalad(problem, bits)
     assert total_s(problem, chain) == pytest.approx(best_s, rel=RELATIVE)
+
+
+@pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
+def test_anything_but_a_problem_is_refused(planner: Any) -> None:
+    with pytest.raises(TypeError, match="problem is None; give a Problem"):
+        planner(None)
 
 
 @given(problem=problems(max_layers=5, max_batch=12))

@@ -64,6 +64,7 @@ test_problem_refused = refusals(
             ],
             "layer_s of edge of layer 2 is nan": [but("layer_s", "edge", [[1, 2], [NAN, 1]])],
             "the lengths differ": [but("layer_s", "edge", [[1, 2]])],
+            "their sum is not": [but("layer_s", "edge", [[1e308, 1]] * 2)],
         },
         "update_s": {
             "update_s is for .*fog": [but("update_s", "fog", [1, 2])],
@@ -72,6 +73,7 @@ test_problem_refused = refusals(
         },
         "param_bytes": {
             "the lengths differ": [[1]],
+            "their sum is not": [[1e308, 1e308]],
             "param_bytes takes one number per layer, at least one": [[]],
         },
         "output_bytes": {"output_bytes of layer 2 is inf": [[1, INFINITE]]},

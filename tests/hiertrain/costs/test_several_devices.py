@@ -174,6 +174,13 @@ def test_infinitely_fast_links_of_several_devices_take_no_time() -> None:
 
 
 def test_devices_that_are_not_one_team_are_refused() -> None:
+    devices: Any
+    for devices in (None, [problem_of()], [(problem_of(),)], [(problem_of(), 0.5, 0.5)]):
+        with pytest.raises(UserError, match="give pairs of a Problem and its share"):
+            as_one(devices)
+    devices = [(None, 1.0)]
+    with pytest.raises(TypeError, match="problem is None; give a Problem"):
+        as_one(devices)
     with pytest.raises(UserError, match="devices hold 2 of the samples"):
         as_one([(problem_of(), 0.5)] * 4)
     with pytest.raises(UserError, match="share is 2; it must be from 0 to 1 of all samples"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.hiertrain.costs import TIERS, Chain, Hybrid, Problem, iteration
+from workbench.hiertrain.costs import TIERS, Chain, Hybrid, Problem, check_problem, iteration
 
 BITS = 8
 """JALAD's c, which HierTrain's paper compares with."""
@@ -12,11 +12,13 @@ BITS = 8
 
 def all_edge(problem: Problem) -> Hybrid:
     """All layers and samples on the edge: it is worker o, alone."""
+    check_problem(problem)
     return Hybrid(("edge", "device", "cloud"), m_s=0, m_l=0, b_o=problem.batch, b_s=0, b_l=0)
 
 
 def all_cloud(problem: Problem) -> Hybrid:
     """All layers and samples in the cloud: it is worker o, alone."""
+    check_problem(problem)
     return Hybrid(("cloud", "device", "edge"), m_s=0, m_l=0, b_o=problem.batch, b_s=0, b_l=0)
 
 
@@ -47,6 +49,7 @@ def shortest_path(problem: Problem, allowed: Sequence[str]) -> Chain:
     no part of JointDNN's graph, so it does not count here; where several devices average what they
     train, the bytes of that count with each of their layers.
     """
+    check_problem(problem)
     batch = problem.batch
     crossing = zip(problem.output_bytes, problem.gradient_bytes, strict=True)
     crossing_bytes = [(problem.sample_bytes,), *crossing]  # what enters each layer
@@ -90,6 +93,7 @@ def jalad(problem: Problem, bits: int = BITS) -> Chain:
     Deviation: the least and the greatest value, which the cloud needs to read the quantised ones,
     are not charged: some bytes a message.
     """
+    check_problem(problem)
     layers, batch = problem.layers, problem.batch
     chains = [
         Chain(("edge",) * cut + ("cloud",) * (layers - cut), batch, bits)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.clusters import Link
-from workbench.hiertrain.costs import TIERS, FloatArray, Hybrid, Problem
+from workbench.hiertrain.costs import TIERS, FloatArray, Hybrid, Problem, check_problem
 
 IntArray = NDArray[np.int64]
 
@@ -43,6 +43,7 @@ def hiertrain(problem: Problem) -> Hybrid:
     Deviation: the paper rounds the linear programme's answer, which can miss the best split; this
     one is optimal over all mappings, tasks and whole samples.
     """
+    check_problem(problem)
     tasks, batch = all_tasks(problem), problem.batch
     bound_s = phase_bound_s(tasks, batch)
     by_bound = np.argsort(bound_s, kind="stable")

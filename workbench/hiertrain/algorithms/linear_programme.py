@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 
-from workbench.hiertrain.costs import TIERS, FloatArray, Hybrid, Problem, iteration
+from workbench.hiertrain.costs import TIERS, FloatArray, Hybrid, Problem, check_problem, iteration
 
 WHOLE = 1e-6
 """HiGHS meets its constraints to some 1e-7: what is so near to a whole number is one."""
@@ -22,6 +22,7 @@ def linear_programme(problem: Problem) -> Hybrid:
     Deviation: overheads of messages are no part of the linear programme, and are of the durations
     that are compared.
     """
+    check_problem(problem)
     best, least_s = None, np.inf
     for order in permutations(TIERS):
         for m_s in range(problem.layers + 1):

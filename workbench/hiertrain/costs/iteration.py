@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
 from workbench.utils.checks import check_kind
 
 
@@ -70,7 +70,7 @@ def iteration(problem: Problem, policy: Policy) -> Iteration:
     >>> round(iteration(problem, Chain(("edge",) * 5, batch=32)).total_s, 3)
     0.168
     """
-    check_kind("problem", problem, Problem, "a Problem, such as problem_of(...) makes")
+    check_problem(problem)
     check_kind("policy", policy, Policy, "a Hybrid or a Chain, such as PLANNERS['hiertrain'] makes")  # type: ignore[type-abstract]
     policy.check(problem)
     if isinstance(policy, Hybrid):

@@ -20,6 +20,7 @@ from workbench.utils.checks import (
     check_layers,
     check_number,
     check_range,
+    listed,
 )
 
 if TYPE_CHECKING:
@@ -128,6 +129,15 @@ class Problem:
         lengths |= {name: len(getattr(self, name)) for name in ("param_bytes", "output_bytes")}
         if len(set(lengths.values())) > 1:
             raise UserError(f"all describe the same layers, but the lengths differ: {lengths}")
+        with np.errstate(over="ignore"):
+            once = [*self.update_s.values(), self.param_bytes]
+            each = [*self.layer_s.values(), self.output_bytes, self.sample_bytes]
+            total = sum(float(np.sum(costs)) for costs in (*once, *each)) * self.batch
+            byte_s = max(link.transfer_s((1.0,)) for link in self.links.values())
+        if not math.isfinite(total * max(1.0, byte_s)):
+            raise UserError(
+                "seconds and bytes are finite but their sum is not; give seconds and bytes"
+            )
 
     @property
     def layers(self) -> int:
@@ -187,6 +197,11 @@ class Problem:
         As many as it handed on, where it or a layer below it has parameters; else none.
         """
         return _read_only(np.where(self.param_sum_bytes[1:] > 0, self.output_bytes, 0.0))
+
+
+def check_problem(problem: Problem) -> None:
+    """Refuse anything but a problem."""
+    check_kind("problem", problem, Problem, "a Problem, such as problem_of(...) makes")
 
 
 def _sent_s(size_bytes: float, link: Link) -> float:
@@ -380,6 +395,11 @@ def as_one(devices: Devices) -> Problem:
 
     Raises UserError: their shares do not sum to 1, or they have other layers or batches.
     """
+    pairs = "give pairs of a Problem and its share of the samples"
+    for device in listed("devices", devices, pairs):
+        if not isinstance(device, tuple | list) or len(device) != 2:
+            raise UserError(f"devices has a {type(device).__name__}; {pairs}")
+        check_problem(device[0])
     problems = [problem for problem, _ in devices]
     shares = [check_range("share", share, 0, 1, " of all samples") for _, share in devices]
     if abs(sum(shares) - 1) > 1e-9:
