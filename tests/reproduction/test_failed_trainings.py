@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from workbench.dynacomm.paper import runs as dynacomm
+from workbench.dynacomm.paper import accuracy as dynacomm
 from workbench.edgegossip.paper import accuracy, trainings
 from workbench.hiertrain.paper import runs as hiertrain
 from workbench.reproduction import systems

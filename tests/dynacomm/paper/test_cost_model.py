@@ -9,7 +9,7 @@ import pytest
 from tests.expectations import Stored
 from workbench import figures
 from workbench.dynacomm.costs import LayerCosts, Plan, iteration
-from workbench.dynacomm.paper import cost_model
+from workbench.dynacomm.paper import cost_model, speedup
 from workbench.dynacomm.paper.testbed import MODELS, paper_testbed, saved_percent
 from workbench.dynacomm.paper.titles import PARTS
 from workbench.dynacomm.planners import PLANNERS
@@ -125,9 +125,9 @@ def test_speed_ups_grow_but_never_beyond_the_workers(kept: Stored) -> None:
 
 def test_own_planner_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
-    fig5, fig11 = cost_model.FIG5.frame(), cost_model.FIG11.frame()
+    fig5, fig11 = cost_model.FIG5.frame(), speedup.FIG11.frame()
     assert "halves" in figures.svg(cost_model.draw_direction(fig5))
-    assert "halves" in figures.svg(cost_model.draw_speedups(fig11))
+    assert "halves" in figures.svg(speedup.draw_speedups(fig11))
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_own_planner_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -
         (cost_model.FIG9B, {"batch_size": 16}),
         (cost_model.FIG9B, {"model": "vgg19"}),
         (cost_model.FIG9B, {"workers": 4}),
-        (cost_model.FIG11, {"batch_size": 64}),
-        (cost_model.FIG11, {"model": "vgg19"}),
-        (cost_model.FIG11, {"workers": range(1, 5)}),
-        (cost_model.FIG11, {"bandwidth_mbps": 1000.0}),
+        (speedup.FIG11, {"batch_size": 64}),
+        (speedup.FIG11, {"model": "vgg19"}),
+        (speedup.FIG11, {"workers": range(1, 5)}),
+        (speedup.FIG11, {"bandwidth_mbps": 1000.0}),
     ],
 )
 def test_results_at_another_setting_answer_nothing(

@@ -1,4 +1,4 @@
-"""Figs. 5 to 9 and 11: what planning saves by the cost model, on the paper's testbed."""
+"""Figs. 5 to 9: what planning saves by the cost model, on the paper's testbed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ import altair as alt
 import polars as pl
 
 from workbench.dynacomm.costs import Iteration, Phase, iteration
-from workbench.dynacomm.paper.testbed import (
-    BANDWIDTH_MBPS,
-    MODELS,
-    WORKERS,
-    saved_percent,
-    variant,
-)
+from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, MODELS, WORKERS, saved_percent, variant
 from workbench.dynacomm.paper.titles import (
     MODEL_TITLES,
     PARTS,
@@ -297,63 +291,4 @@ FIG9B = Figure(
 
 NEVER_SLOWER = JointClaims(
     (FIG5, FIG6, FIG7, FIG8), answers={"dynacomm.order.optimal": _never_slower}
-)
-
-
-def speedups(
-    workers: Iterable[int] = range(1, 9),
-    model: str = "resnet152",
-    batch_size: int = 32,
-    bandwidth_mbps: float = BANDWIDTH_MBPS,
-) -> pl.DataFrame:
-    """Training speed of all workers over that of one without a network, against their number.
-
-    Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
-    """
-    rows = []
-    for count in workers:
-        testbed = variant(count, bandwidth_mbps)
-        costs = testbed.costs(model, batch_size)
-        for name, planner in PLANNERS.items():
-            speedup = testbed.speedup(model, batch_size, planner(costs))
-            rows.append((model, batch_size, bandwidth_mbps, count, name, speedup))
-    schema = ["model", "batch_size", "bandwidth_mbps", "workers", "planner", "speedup"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-WORKERS_AXIS = alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d"))
-
-
-def draw_speedups(frame: pl.DataFrame) -> alt.LayerChart:
-    """Training speed against the number of workers."""
-    title = [
-        f"{model_title(frame)}: speed-up by number of workers",
-        held(frame, "batch_size", "bandwidth_mbps"),
-    ]
-    y = alt.Y("speedup:Q", title="speed-up over one worker without a network")
-    order = line_order(frame)
-    lines = parts.lines(titled(frame), WORKERS_AXIS, y, "planner", order, height=220, title=title)
-    most = int(frame["workers"].max())  # type: ignore[arg-type]
-    ideal = (
-        alt.Chart(pl.DataFrame({"workers": [0], "speedup": [0], "to": [most]}))
-        .mark_rule(color=parts.GREY)
-        .encode(x="workers:Q", y="speedup:Q", x2="to:Q", y2="to:Q")
-    )
-    return ideal + lines
-
-
-def _speedup(planner: str, frame: pl.DataFrame) -> Answer | None:
-    rows = frame.filter(planner=planner)
-    return Answer(rows["speedup"].item(), f"cost model, {WORKERS} workers") if len(rows) else None
-
-
-FIG11 = Figure(
-    id="fig11",
-    compute=speedups,
-    chart=draw_speedups,
-    answers={
-        f"dynacomm.fig11.{planner}": partial(_speedup, planner)
-        for planner in ("dynacomm", "ibatch", "layer_by_layer")
-    },
-    at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, model="resnet152", batch_size=32),
 )

@@ -1,6 +1,13 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
-from workbench.dynacomm.paper import cost_model, planning_time, runs
+from workbench.dynacomm.paper import (
+    accuracy,
+    cost_model,
+    planning_time,
+    profiling,
+    replanning,
+    speedup,
+)
 
 FIGURES = (
     cost_model.FIG5,
@@ -11,11 +18,11 @@ FIGURES = (
     cost_model.ITERATIONS,
     cost_model.FIG9A,
     cost_model.FIG9B,
-    runs.FIG10,
-    cost_model.FIG11,
-    runs.FIG11_SIMULATED,
-    runs.REPLANNING,
+    accuracy.FIG10,
+    speedup.FIG11,
+    speedup.FIG11_SIMULATED,
+    replanning.REPLANNING,
     planning_time.TABLE1,
     planning_time.FIG12,
-    runs.TABLE2,
+    profiling.TABLE2,
 )

@@ -130,9 +130,9 @@ class Problem:
         if len(set(lengths.values())) > 1:
             raise UserError(f"all describe the same layers, but the lengths differ: {lengths}")
         with np.errstate(over="ignore"):
-            once = [*self.update_s.values(), self.param_bytes]
-            each = [*self.layer_s.values(), self.output_bytes, self.sample_bytes]
-            total = sum(float(np.sum(costs)) for costs in (*once, *each)) * self.batch
+            layers = [*self.layer_s.values(), *self.update_s.values()]
+            layers += [self.param_bytes, self.output_bytes]
+            total = self.batch * (self.sample_bytes + sum(float(costs.sum()) for costs in layers))
             byte_s = max(link.transfer_s((1.0,)) for link in self.links.values())
         if not math.isfinite(total * max(1.0, byte_s)):
             raise UserError(

@@ -1,6 +1,6 @@
 """Fits the constants that the paper leaves open and writes ``data/calibration/hiertrain.toml``.
 
-The paper's statements contradict each other under its cost model (`cost_model.contradictions`), so
+The paper's statements contradict each other under its cost model (`contradictions`), so
 no constants meet them all. Two speeds are fitted on the five claims of AlexNet: as many as possible
 are met, and of what meets as many, the two speed-ups' squared logarithmic error is least. The least
 error lies at an edge, where a claim is all but missed, so each speed is then moved to the middle of

@@ -1,14 +1,10 @@
-"""Figs. 7 to 11, Table II, and what the paper's statements allow: all by the cost model."""
+"""What the cost model shows of the paper: Figs. 7 to 11."""
 
 from __future__ import annotations
 
-import math
-import statistics
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -28,18 +24,13 @@ from workbench.hiertrain.paper.testbed import (
     FEW_MBPS,
     LOW_MBPS,
     MODELS,
-    ORDER,
     PAPER,
     SETTING,
     Testbed,
-    paper_testbed,
     variant,
 )
-from workbench.profiles import profile_model
-from workbench.reproduction.claims import Answer, Cause, paper_value, tolerance
+from workbench.reproduction.claims import Answer, Cause, tolerance
 from workbench.reproduction.figure import Figure, JointClaims, at
-from workbench.reproduction.scales import Scaled
-from workbench.reproduction.sweep import grid, sweep
 from workbench.utils.checks import choose
 from workbench.utils.numbers import link_rate
 
@@ -422,217 +413,4 @@ FIGURES = (
         {"hiertrain.fig10.jalad": PREDICTED},
     ),
     FIG11,
-)
-
-
-def contradictions() -> pl.DataFrame:
-    """What the paper's statements together need, and what any times under the cost model allow.
-
-    H, E, C and J are the seconds of HierTrain, All-Edge, All-Cloud and JALAD at an edge-cloud
-    bandwidth. All-Cloud takes a + b / bandwidth, whatever a and b, and HierTrain does not get
-    slower with bandwidth. Device and cloud reach what the slower link does.
-
-    The speed-ups are the largest over all bandwidths. They are written at the lowest, where the
-    model allows the most: C(b) / E grows towards it, and so does 5 / b, what C(b) / J(b) can be.
-    From where JointDNN+ is in the cloud, C / H is at most the speed-up over All-Edge.
-
-    The last row is of VI-B's machines. W is what layers take on the edge, Q what the edge is sent
-    for them, in seconds at 1 Mbit/s. JointDNN+ is below JointDNN only where the edge computes
-    layers: faster than the device, which is sent nothing, and than the cloud, which is sent Q over
-    the slower link.
-
-    A row per conflict: ``statements``, ``ratio``, what it is at least by the statements
-    (``needed``, and ``needed_by_near`` with every number as far off as the scorecard's near allows)
-    and at most by the model (``allowed``).
-    """
-    edge_a, cloud_a, edge_l, cloud_l = (
-        paper_value(f"hiertrain.{figure}.{planner}")
-        for figure in ("fig7.alexnet", "fig8.lenet5")
-        for planner in NAIVE[1:]
-    )
-    near = 1 - tolerance("x", 1.0), 1 + tolerance("x", 1.0)
-    low, high = EDGE_CLOUD_MBPS[0], DEVICE_EDGE_MBPS
-    first_cloud = min(mbps for mbps in EDGE_CLOUD_MBPS if mbps > LOW_MBPS)
-    rows = [
-        (
-            "AlexNet: the speed-ups over All-Edge and All-Cloud; JointDNN+ is in the cloud, not on "
-            f"the edge, from {first_cloud:g} Mbit/s",
-            f"C({low:g}) / C({first_cloud:g}) >= C({low:g}) / E",
-            cloud_a / edge_a,
-            cloud_a * near[0] / (edge_a * near[1]),
-            first_cloud / low,
-        ),
-        (
-            f"AlexNet: the speed-up over All-Cloud; JALAD is below HierTrain at {low:g} Mbit/s, "
-            "though its samples go to the edge first",
-            f"C({low:g}) / J({low:g}) >= C({low:g}) / H({low:g})",
-            cloud_a,
-            cloud_a * near[0],
-            high / low,
-        ),
-        (
-            "LeNet-5: the speed-ups over All-Edge and All-Cloud",
-            f"C({low:g}) / E",
-            cloud_l / edge_l,
-            cloud_l * near[0] / (edge_l * near[1]),
-            high / low,
-        ),
-        (
-            "VI-B: the cloud is an order of magnitude above device and edge; JointDNN+ is below "
-            f"JointDNN at {low:g} Mbit/s",
-            "W / Q",
-            math.inf,  # a device as fast as the edge is never slower
-            1 / high / (near[1] / near[0] - 1),
-            (1 / low - 1 / high) / (1 - 1 / (ORDER * near[0])),
-        ),
-    ]
-    schema = ["statements", "ratio", "needed", "needed_by_near", "allowed"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-CONTRADICTIONS = Figure(id="contradictions", compute=contradictions)
-
-
-def speeds() -> pl.DataFrame:
-    """GFLOPs a second of each tier of the testbed, and the cloud's over it."""
-    gflops = {tier: flops / 1e9 for tier, flops in paper_testbed().flops_per_s.items()}
-    rows = [(tier, speed, gflops["cloud"] / speed) for tier, speed in gflops.items()]
-    return pl.DataFrame(rows, schema=["tier", "gflops", "cloud_over"], orient="row")
-
-
-def _cloud_over(tier: str, frame: pl.DataFrame) -> Answer:
-    return Answer(frame.filter(tier=tier)["cloud_over"].item(), "fitted speeds")
-
-
-SPEEDS = Figure(
-    id="speeds",
-    compute=speeds,
-    answers={
-        f"hiertrain.testbed.cloud_over_{tier}": partial(_cloud_over, tier)
-        for tier in ("device", "edge")
-    },
-    causes={
-        "hiertrain.testbed.cloud_over_device": Cause(
-            "paper",
-            "with device and edge both an order of magnitude below the cloud JointDNN+ cannot be "
-            "below JointDNN at 1.5 Mbit/s: at 1 Mbit/s for what it is sent, the edge would have to "
-            "compute for at least 0.567 of that to beat the device, and for at most 0.529 to beat "
-            "the cloud, with both orders as far off as near allows",
-        )
-    },
-)
-
-
-# Table II: what HierTrain's solver takes on this machine.
-
-
-def _zoo(*names: str) -> dict[str, str]:
-    return {MODELS.get(name, name.replace("mobilenet", "mobilenet_v1")): name for name in names}
-
-
-TIMED = _zoo("lenet5", "alexnet", "vgg16", "vgg19", "googlenet", "resnet34")
-COUNTED = _zoo("alexnet", "vgg16", "googlenet", "mobilenet")
-"""The zoo's models of Table II, and those whose layers Sec. V counts, as the paper names them."""
-
-PLANNING_TIMES = {
-    "model": pl.String,
-    "layers": pl.Int64,
-    "batch_size": pl.Int64,
-    **dict.fromkeys(("median_ms", "worst_ms", "linear_programme_ms", "paper_ms"), pl.Float64),
-}
-
-
-def planning_times(
-    repeats: int,
-    literal: Sequence[str],
-    batch_size: int = BATCH_SIZE,
-    models: Sequence[str] = tuple(TIMED | COUNTED),
-    folder: Path | None = None,
-) -> pl.DataFrame:
-    """Time that HierTrain's solver takes on this machine, at the paper's middle bandwidth.
-
-    ``linear_programme_ms`` is that of the paper's own algorithm, once, for the models that are
-    `literal`; ``paper_ms`` the paper's on its machine, null where it states none.
-    """
-    return sweep(
-        _planning_time,
-        grid(model=models),
-        PLANNING_TIMES,
-        title="Table II",
-        shared={"batch_size": batch_size, "repeats": repeats, "literal": literal},
-        folder=folder,
-    )
-
-
-def _planning_time(
-    model: str, batch_size: int, repeats: int, literal: Sequence[str]
-) -> dict[str, object]:
-    def planning_ms(planner: str) -> float:
-        problem = paper_testbed().problem(model, batch_size)  # each time, as it caches its sums
-        before_s = time.perf_counter()
-        PLANNERS[planner](problem)
-        return 1e3 * (time.perf_counter() - before_s)
-
-    _, *times_ms = (planning_ms("hiertrain") for _ in range(repeats + 1))  # the first one warms
-    stated = f"hiertrain.table2.{TIMED[model]}" if model in TIMED else None
-    return {
-        "layers": len(profile_model(model)),
-        "median_ms": statistics.median(times_ms),
-        "worst_ms": max(times_ms),
-        "linear_programme_ms": planning_ms("linear_programme") if model in literal else None,
-        "paper_ms": 1e3 * paper_value(stated) if stated else None,
-    }
-
-
-def draw_planning_times(frame: pl.DataFrame) -> alt.LayerChart:
-    """Draw the time to plan on this machine, ours and by linear programmes, and the paper's."""
-    drawn = frame.with_columns(model=pl.format("{}, {} layers", model_names(), "layers"))
-    base = alt.Chart(drawn).encode(y=alt.Y("model:N", sort=drawn["model"].to_list(), title=None))
-    ours = base.mark_point(filled=True, size=55, color=figures.PALETTE[0]).encode(
-        x=alt.X(**parts.log_axis("median_ms", "ms to plan"))
-    )
-    literal = base.mark_point(shape="triangle", size=45, color=figures.PALETTE[1]).encode(
-        x=alt.X("linear_programme_ms:Q", scale=alt.Scale(type="log"))
-    )
-    paper = base.mark_tick(color=parts.GREY, thickness=2).encode(
-        x=alt.X("paper_ms:Q", scale=alt.Scale(type="log"))
-    )
-    about = "triangles: its linear programmes; grey: the paper's machine"
-    heading = ["Time to plan, this machine", about, f"batch {frame['batch_size'][0]}"]
-    return (ours + literal + paper).properties(height=170, title=heading)
-
-
-def _seconds_to_plan(model: str, frame: pl.DataFrame) -> Answer | None:
-    rows = frame.filter(model=model)
-    if rows.is_empty():
-        return None
-    return Answer(rows["median_ms"].item() / 1e3, "our exact search", timed=True)
-
-
-def _layers(model: str, frame: pl.DataFrame) -> Answer | None:
-    rows = frame.filter(model=model)
-    return None if rows.is_empty() else Answer(rows["layers"].item(), "the zoo's model")
-
-
-TABLE2 = Figure(
-    id="table2",
-    compute=planning_times,
-    chart=draw_planning_times,
-    sizes={
-        "repeats": Scaled(smoke=1, default=5, paper=21),
-        "literal": Scaled(
-            smoke=tuple(MODELS.values()), default=tuple(TIMED), paper=tuple(TIMED | COUNTED)
-        ),
-    },
-    answers={
-        **{
-            f"hiertrain.table2.{name}": partial(_seconds_to_plan, model)
-            for model, name in TIMED.items()
-        },
-        **{f"hiertrain.layers.{name}": partial(_layers, model) for model, name in COUNTED.items()},
-    },
-    at_paper=at(batch_size=BATCH_SIZE),
-    recorded=True,
-    live=True,
-    timings=True,
 )
