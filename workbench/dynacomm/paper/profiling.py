@@ -107,9 +107,9 @@ TABLE2 = Figure(
     },
     causes={
         "dynacomm.table2.loss": Cause(
-            "data",
-            "MXNet's own profiler on the paper's processors cannot be had; here a clock stands "
-            "between PyTorch's layers in every iteration",
+            "noise",
+            "iterations of the same model differ by more than the bar on this machine (see "
+            "iteration_iqr_s), and the clock between layers costs less than they differ",
         ),
     },
     recorded=True,
