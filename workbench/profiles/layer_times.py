@@ -129,7 +129,7 @@ class LayerTimes(LayerTable):
             ("backward_over_forward", backward_over_forward),
             ("bytes_per_s", None if bytes_per_s == math.inf else bytes_per_s),
         ):
-            if number is None and what == "backward_over_forward":
+            if number is None and what != "flops_per_s":
                 continue
             if not 0 < check_number(what, number) < math.inf:
                 raise UserError(f"{what} is {number}, not a positive number")
