@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.clusters import Link, Node, full_mesh
 from workbench.comparison.compare import TIE
 from workbench.comparison.methods import EQUAL, EXACT, METHODS, Plan, usable
 from workbench.comparison.problem import Problem
 from workbench.comparison.table import fits
 from workbench.figures import parts, stacked
+from workbench.profiles import profile_model
 
 if TYPE_CHECKING:
     import altair as alt
@@ -185,3 +187,49 @@ def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
     ) + base.mark_text().encode(text=text)
     legend = "numbers: rate of the fastest system over that of the next"
     return chart.properties(title=[*title, legend], height={"step": 24})
+
+
+MODELS_BY_SIZE = ("mobilenet_v2", "resnet50", "vgg16", "gpt2")
+SIZED_GFLOPS, SIZED_NODES, SIZED_BATCH = 9000.0, 4, 16
+BANDWIDTHS_MBPS = {
+    "smoke": (1000.0,),
+    "default": (100.0, 1000.0, 10_000.0),
+    "paper": (30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0),
+}
+
+
+def winners_by_size(scale: str) -> pl.DataFrame:
+    """The fastest system by model and bandwidth: ``model, bandwidth_mbps, system, margin``."""
+    nodes = [Node(f"node{n}", flops_per_s=SIZED_GFLOPS * 1e9) for n in range(SIZED_NODES)]
+    rows = []
+    for model in MODELS_BY_SIZE if scale != "smoke" else MODELS_BY_SIZE[:1]:
+        profile = profile_model(model)
+        for mbps in BANDWIDTHS_MBPS[scale]:
+            cluster = full_mesh(nodes, Link(mbps * 1e6, overhead_s=200e-6))
+            (row,) = winners([(mbps, 1.0, Problem(profile, cluster, SIZED_BATCH))]).iter_rows()
+            rows.append((model, *row))
+    columns = ["model", "bandwidth_mbps", "unevenness", "system", "method", "margin"]
+    return pl.DataFrame(rows, schema=columns, orient="row").drop("unevenness")
+
+
+def draw_winners_by_size(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw a rectangle for each model and bandwidth, coloured by the fastest system."""
+    import altair as alt
+
+    models = frame["model"].unique(maintain_order=True).to_list()
+    base = alt.Chart(frame).encode(
+        x=alt.X(
+            "bandwidth_mbps:O",
+            title="bandwidth of all links, Mbit/s",
+            axis=alt.Axis(labelAngle=0),
+        ),
+        y=alt.Y("model:N", sort=models[::-1], title=None),
+    )
+    chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
+        color=parts.colour("system", frame["system"].unique().sort().to_list())
+    ) + base.mark_text().encode(text=alt.Text("margin:Q", format=".2f"))
+    title = [
+        f"Four nodes of {SIZED_GFLOPS:,.0f} GFLOP/s, batches of {SIZED_BATCH} (simulated)",
+        "numbers: rate of the fastest system over that of the next",
+    ]
+    return chart.properties(title=title, width={"step": 90}, height={"step": 24})
