@@ -533,6 +533,10 @@ def compare(
     ] = None,
     epochs: Annotated[int, Number(help="Length of the training that rates are means over.")] = 10,
     accumulate: Annotated[int, Number(help="Batches a step, whose gradients are added up.")] = 1,
+    cache_frozen: Annotated[
+        bool,
+        typer.Option("--cache-frozen", help="Keep activations behind frozen first layers."),
+    ] = False,
     every: Annotated[
         bool, typer.Option("--all", help="Show all methods, not the best of each kind alone.")
     ] = False,
@@ -574,6 +578,7 @@ def compare(
     _refuse(len(sizes) > 1, one_size, "takes one batch size")
     _refuse(not train, of_training, "counts with --train alone; add --train")
     _refuse(not (train or measure), {"--method": method}, "counts with --train or --measure alone")
+    _refuse(train, {"--cache-frozen": cache_frozen}, "does not count with --train; leave one out")
     if seeds is not None:
         check_whole("--seeds", seeds, 1)
     for name in (*(method or ()), *(explain or ())):
@@ -594,6 +599,7 @@ def compare(
                 times=layer_times,
                 epochs=epochs,
                 accumulate=accumulate,
+                cache_frozen=cache_frozen,
             )
             for size in sizes
         }

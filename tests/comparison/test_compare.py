@@ -362,6 +362,11 @@ class TestCommand:
             (["lenet5", "--inputs", "float32"], "give a type and a shape"),
             (["lenet5", "--batch-size", "0"], "batch_size=0"),
             (["lenet5", "--epochs", "0"], "epochs is 0"),
+            (
+                ["lenet5", "--cache-frozen"],
+                "in front of the first trained one, and lenet5 has none",
+            ),
+            (["lenet5", "--cache-frozen", "--train"], "does not count with --train"),
             (["lenet5", "--times", "pi"], "give a node and a file"),
             (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
             (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),

@@ -18,9 +18,12 @@ from workbench.comparison.problem import Problem
 from workbench.comparison.smaller import SmallerBatches, smaller_batches
 from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
+from workbench.profiles.graph import uses_batch_statistics
 from workbench.profiles.inputs import InputShape
+from workbench.profiles.layers import find_layers
+from workbench.profiles.tracing import follow
 from workbench.runtime import progress
-from workbench.utils.checks import check_name
+from workbench.utils.checks import UserError, check_name
 from workbench.utils.numbers import bytes_as_text, three_digits
 
 if TYPE_CHECKING:
@@ -224,6 +227,7 @@ def compare(
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
     accumulate: int = 1,
+    cache_frozen: bool = False,
 ) -> Comparison:
     """Compare all methods of training a model on a cluster.
 
@@ -246,6 +250,11 @@ def compare(
         Batches of each worker in a step, whose gradients are added up: a step sends as many bytes
         and needs as much memory as that of one batch, and learns from as many times the samples.
         Methods whose updates differ from SGD's take a step for every batch.
+    cache_frozen
+        Whether the activations behind the frozen layers at the front are computed in the first
+        epoch and kept, by methods whose nodes learn from the same samples in every epoch. Put these
+        layers in eval mode if they have dropout or batch normalisation. Memory does not count what
+        is kept, which may be on disk; ``assumes`` says how much it is.
 
     Returns
     -------
@@ -255,13 +264,35 @@ def compare(
     Raises
     ------
     UserError
-        A node without speed, times of other layers, a model that cannot be profiled.
+        A node without speed, times of other layers, a model that cannot be profiled;
+        `cache_frozen` without a frozen layer at the front, or with one that draws random numbers or
+        computes statistics of a batch, which a profile does not show.
     """
     profile = model
     if not isinstance(profile, ModelProfile):
         profile = profile_model(profile, input_shape, input_dtype=input_dtype)
     memory = memory_of(model, input_shape, input_dtype)
-    return compared(Problem(profile, cluster, batch_size, times, memory, epochs, accumulate))
+    problem = Problem(profile, cluster, batch_size, times, memory, epochs, accumulate, cache_frozen)
+    if cache_frozen and not isinstance(model, ModelProfile):
+        _check_unchanging(model, input_shape, input_dtype)
+    return compared(problem)
+
+
+def _check_unchanging(
+    model: str | torch.nn.Module, input_shape: InputShape | None, input_dtype: str | None
+) -> None:
+    """Refuse frozen layers at the front whose activations change from epoch to epoch."""
+    graph = follow(model, input_shape, input_dtype=input_dtype, own_modes=True)
+    layers = find_layers(graph)
+    first_trained = next(number for number, own in enumerate(layers.trained, 1) if own)
+    for operator, layer in zip(graph.operators, layers.of_operators, strict=True):
+        if layer < first_trained and (operator.is_random or uses_batch_statistics(operator)):
+            does = "draws random numbers" if operator.is_random else "normalises by its batch"
+            raise UserError(
+                "cache_frozen keeps the activations behind frozen layers, but layer "
+                f"{layers.names[layer - 1]} {does} ({operator.name}), so they change from epoch to "
+                "epoch; put the frozen layers in eval mode, or leave cache_frozen out"
+            )
 
 
 def compared(problem: Problem, methods: Sequence[Method] = tuple(METHODS.values())) -> Comparison:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import networkx as nx
+import numpy as np
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Node
@@ -16,7 +17,8 @@ from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory, StepMemory
 from workbench.comparison.routes import Routes, at_beginning
 from workbench.profiles import LayerTimes, ModelProfile
-from workbench.utils.checks import UserError, check_kind, check_name, check_whole
+from workbench.utils.checks import UserError, check_kind, check_name, check_truth, check_whole
+from workbench.utils.numbers import bytes_as_text
 
 USUAL_SAMPLES = 1000
 """Samples of each node, if the cluster states none for any node."""
@@ -50,12 +52,19 @@ class Problem:
     accumulate
         Batches of each worker in a step of SGD, whose gradients are added up: parameters and
         gradients travel, and weights are updated, once for all of them.
+    cache_frozen
+        Whether the activations behind the frozen layers at the front are computed in the first
+        epoch, kept, and read in all later ones, as in PAC (Ouyang et al. 2024). Times of layers
+        are then means over all epochs.
+
+        Deviation: where computing and sending overlap, an iteration takes the longer of their
+        means, not the mean of the longer.
 
     Raises
     ------
     UserError
         A node with neither speed nor times; times of other layers, or of an unknown node; a node
-        that does not reach all others.
+        that does not reach all others; `cache_frozen` without a frozen layer at the front.
     """
 
     profile: ModelProfile
@@ -65,12 +74,20 @@ class Problem:
     memory: StepMemory | None = None
     epochs: int = 10
     accumulate: int = 1
+    cache_frozen: bool = False
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
         check_kind("cluster", self.cluster, Cluster, "a Cluster, such as load_cluster(path)")
         for name in ("batch_size", "epochs", "accumulate"):
             object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
+        check_truth("cache_frozen", self.cache_frozen)
+        if self.cache_frozen and not self.frozen_layers:
+            raise UserError(
+                "cache_frozen keeps the activations behind frozen layers in front of the first "
+                f"trained one, and {self.profile.name} has none; freeze its first layers "
+                "(requires_grad_(False)), or leave cache_frozen out"
+            )
         if not isinstance(self.times, Mapping | None):
             raise UserError(f"times is {self.times!r}; give layer times by the name of a node")
         measured = dict(self.times or {})
@@ -127,6 +144,26 @@ class Problem:
     def sample_bytes(self) -> float:
         """Bytes of a raw sample as the model takes it."""
         return float(self.profile.sample_bytes)
+
+    @property
+    def frozen_layers(self) -> int:
+        """Number of layers before the first trained one; 0 if none is trained."""
+        trained = np.flatnonzero(self.profile.table["param_bytes"])
+        return int(trained[0]) if len(trained) else 0
+
+    @cached_property
+    def without_cache(self) -> Problem:
+        """The problem of methods that compute frozen layers in every epoch."""
+        return replace(self, cache_frozen=False)
+
+    def kept(self, samples: int) -> str:
+        """The activations that are kept, in words, if the fullest node keeps those of `samples`."""
+        last = self.profile.table.row(self.frozen_layers - 1, named=True)
+        size = bytes_as_text(samples * last["output_bytes"])
+        return (
+            f"activations behind {last['layer']} are computed in the first of {self.epochs} epochs "
+            f"and kept ({size} on a node, at most), of samples that are the same in each"
+        )
 
     def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
         """Memory of a step on this many samples; None if it is not known.
@@ -221,10 +258,11 @@ class Problem:
         return tuple(phrases)
 
     def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
-        """Seconds by layer of a node at speed 1, for a batch."""
+        """Seconds by layer of a node at speed 1, for a batch; means over epochs with a cache."""
         key = node, batch_size or self.batch_size
         if key not in self._layer_times:
-            self._layer_times[key] = self._timed(*key)
+            times = self._timed(*key)
+            self._layer_times[key] = self._over_epochs(times) if self.cache_frozen else times
         return self._layer_times[key]
 
     @cached_property
@@ -243,6 +281,12 @@ class Problem:
         factor = size / measured.batch_size
         scaled = pl.col("forward_s", "backward_s") * factor
         return replace(measured, batch_size=size, table=measured.table.with_columns(scaled))
+
+    def _over_epochs(self, times: LayerTimes) -> LayerTimes:
+        """Mean times, with a forward pass of the frozen layers at the front in one epoch alone."""
+        frozen = pl.int_range(pl.len()) < self.frozen_layers
+        mean_s = pl.when(frozen).then(pl.col("forward_s") / self.epochs).otherwise("forward_s")
+        return replace(times, table=times.table.with_columns(forward_s=mean_s))
 
     @cached_property
     def speeds(self) -> tuple[float, ...]:

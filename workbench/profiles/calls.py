@@ -24,7 +24,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from workbench.profiles.attention import MULTI_HEAD, multi_head
 from workbench.profiles.autograd_nodes import nodes_behind
-from workbench.profiles.copies import held_tensors, meta_copy
+from workbench.profiles.copies import copy_modes, held_tensors, meta_copy
 from workbench.profiles.graph import UntraceableError, View
 from workbench.profiles.inputs import Inputs, make_inputs
 from workbench.profiles.layers import CONSTANT, Layers, find_layers
@@ -149,8 +149,7 @@ def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     """
     name = type(module).__name__
     copied = meta_copy(name, module)
-    for part, original in zip(copied.modules(), module.modules(), strict=True):
-        part.training = original.training
+    copy_modes(module, copied)
     held = dict(copied.named_parameters()) | held_tensors(copied)
     two, three, many = as_compiled(
         lambda: [_recorded(name, copied, inputs, batch, held) for batch in BATCHES]

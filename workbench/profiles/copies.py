@@ -85,6 +85,12 @@ def held_tensors(module: nn.Module) -> dict[str, Tensor]:
     return held
 
 
+def copy_modes(module: nn.Module, copied: nn.Module) -> None:
+    """Put each part of a copy in the mode, of training or not, in which the original's is."""
+    for part, original in zip(copied.modules(), module.modules(), strict=True):
+        part.training = original.training
+
+
 def unfreeze(module: nn.Module) -> None:
     """Let every parameter learn whose type has gradients."""
     for parameter in module.parameters():

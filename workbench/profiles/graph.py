@@ -90,9 +90,14 @@ class Operator:
     is_random: bool = False
 
 
+def uses_batch_statistics(operator: Operator) -> bool:
+    """Whether an operator normalises by the mean and variance of its batch."""
+    return operator.name == "native_batch_norm" and bool(operator.arguments[0][5])
+
+
 def trained_statistics(operator: Operator) -> tuple[View, ...]:
     """Running statistics that a batch normalisation changes, though its schema does not say so."""
-    if operator.name != "native_batch_norm" or not operator.arguments[0][5]:
+    if not uses_batch_statistics(operator):
         return ()
     held = operator.arguments[0][3:5]
     return tuple(

@@ -26,6 +26,7 @@ def follow(
     by: By = "graph",
     backward: bool = False,
     unfrozen: bool = False,
+    own_modes: bool = False,
 ) -> OperatorGraph:
     """Follow a model as it runs in training mode on a batch of `BATCH` samples, for its layers.
 
@@ -43,6 +44,8 @@ def follow(
         Whether to run the backward pass, too, and count its FLOPs.
     unfrozen
         Whether to follow it as if no parameter were frozen.
+    own_modes
+        Whether to run each part of a module in the mode that it is in.
 
     Raises `UntraceableError` if the module asks for numbers, and ValueError if an input does not
     fit; the message says at which layer.
@@ -50,7 +53,7 @@ def follow(
     inputs = inputs_of(model, input_shape, input_dtype)
     check_by(by)
 
-    from workbench.profiles.copies import meta_copy, real_copy, unfreeze
+    from workbench.profiles.copies import copy_modes, meta_copy, real_copy, unfreeze
     from workbench.profiles.recording import as_compiled, record
     from workbench.training.repeatable import seeded
 
@@ -60,6 +63,8 @@ def follow(
     copied = meta_copy(name, module) if by == "graph" else real_copy(name, module, device)
     if unfrozen:
         unfreeze(copied)
+    if own_modes:
+        copy_modes(module, copied)
     with seeded(0):  # a real run takes the same way each time
         tensors, names = make_inputs(inputs, BATCH, device), [item.name for item in inputs]
         by_modules = by == "modules"

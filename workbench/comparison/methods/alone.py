@@ -214,6 +214,7 @@ METHODS = (
         system="one node",
         update=EQUAL,
         moves_samples=True,
+        stores_samples=True,
         planner=sent_once,
     ),
     Method(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from workbench.comparison.cost import Cost, Phase, Runner, carried, mean, within_links
@@ -137,6 +137,8 @@ class Method:
         How a step differs from SGD on one machine.
     moves_samples
         Whether raw samples leave the node that holds them.
+    stores_samples
+        Whether a node to which samples are sent stores them for all later epochs.
     survives
         Whether the other nodes go on if one dies.
     planner
@@ -147,6 +149,7 @@ class Method:
     system: str
     update: str
     moves_samples: bool = False
+    stores_samples: bool = False
     survives: bool = False
     planner: Callable[[Problem], Plan]
 
@@ -157,10 +160,22 @@ class Method:
         """
         if self.moves_samples and not problem.cluster.raw_samples_may_leave:
             raise UnusableError("raw samples may not leave the node that holds them")
-        plan = self.planner(problem)
+        if not problem.cache_frozen:
+            plan = self.planner(problem)
+        elif self.moves_samples and not self.stores_samples:
+            phrase = "frozen layers are computed in every epoch, since samples are sent in each"
+            plan = _assuming(self.planner(problem.without_cache), phrase)
+        else:
+            plan = self.planner(problem)
+            held = [problem.samples[node] for node in plan.learns_from]
+            plan = _assuming(plan, problem.kept(sum(held) if self.moves_samples else max(held)))
         if plan.accumulates != problem.accumulate and self.update in STEPS:
             raise UnusableError("its steps cannot accumulate the gradients of several batches")
         return plan
+
+
+def _assuming(plan: Plan, phrase: str) -> Plan:
+    return replace(plan, assumes=(*plan.assumes, phrase))
 
 
 def plans(problem: Problem, methods: Iterable[Method]) -> Iterator[tuple[Method, Plan | str]]:

@@ -61,7 +61,9 @@ def edgegossip(problem: Problem) -> Plan:
         for node in nodes
     }
     learnt = sum(counts.values())
-    assumes = (f"{learnt / sum(samples.values()):.0%} of the samples are learnt from in an epoch",)
+    same = ", the same in each" if problem.cache_frozen else ""
+    share = learnt / sum(samples.values())
+    assumes = (f"{share:.0%} of the samples are learnt from in an epoch{same}",)
     return _synchronous(problem, own_s, learnt, assumes)
 
 
