@@ -218,6 +218,16 @@ def test_a_tied_weight_is_learnt_on_one_node_in_two_stages() -> None:
     assert setup.problem.tied
 
 
+def test_a_node_computes_one_stage_again_while_its_other_keeps_running_statistics() -> None:
+    setup = setup_of(normalised)
+    plan = plan_of(setup.problem, [(1, 2)], [(2, 2)], [(1, 2)], recompute=(False, False, True))
+    trained = train(setup, plan)
+    weights, _ = alone(setup, plan)
+    assert torch.equal(trained.weights, weights)
+    apart = train(setup, plan_of(setup.problem, *ONE_EACH))
+    assert trained.epochs["loss"].to_list() == apart.epochs["loss"].to_list()
+
+
 @pytest.mark.parametrize("make", [normalised, dropping])
 def test_every_plan_of_single_nodes_learns_the_same(make: Callable[[], nn.Module]) -> None:
     """With statistics and masks of a micro-batch, which no plan changes."""

@@ -162,19 +162,22 @@ class StageLearner(Learner):
     def backward(self, step: Step, gradient: Gradient | None) -> Gradient:
         """Gradient before the stage; those of parameters add up in the flat vector."""
         model, features = self._in_flight.pop(step), self._features.pop(step, None)
-        recomputes = self.plan.recompute[step.stage]
-        buffers = get_buffers(model.flat.module) if recomputes else {}
+        stage, recomputes = self.plan.stages[step.stage], self.plan.recompute[step.stage]
+        buffers: dict[str, Tensor] = {}
         if recomputes:
             assert features is not None
+            # Those of the node's other stages may be part of a graph, so that nothing may write them.
+            names = frozenset().union(*self.pieces.buffers[stage.first - 1 : stage.last])
+            every = get_buffers(model.flat.module)
+            buffers = {name: every[name] for name in names}
             features = self._pass(model, step, features)
         if gradient is None:
             assert features is not None
             gradient = self._of_loss(model, step, features)
-        stage = self.plan.stages[step.stage]
         for layer in range(stage.last, stage.first - 1, -1):
             gradient = model.backward(layer, layer, gradient)
-        if recomputes:
-            set_buffers(model.flat.module, buffers)  # which only the first forward pass changes
+        for name, values in buffers.items():  # which only the first forward pass changes
+            model.flat.module.get_buffer(name).copy_(values)
         if not self.flushes:
             self.flat.gradients.copy_(model.flat.gradients)
             self._stashed.append(model.flat)
