@@ -119,10 +119,13 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     pipelines.Plan: [
         *({"microbatches": 0}, {"in_flight": (2, 1)}, {"in_flight": (0,)}, {"recompute": (1,)}),
         *({"stages": stages} for stages in ((), ((2, 3, ((0, 4),)),), ((1, 2, ((0, 0),)),))),
+        {"stages": ((1, 2, ((0, 1, 2),)),)},
     ],
     pipelines.Problem: [
         *({"batch": 0}, {"first_trained": 0}, {"param_bytes": (1, 2, 3)}, {"frozen_bytes": (1,)}),
         *({"tied": ((3, (1, 2)),)}, {"tied": ((1, (1, 3)),)}, {"memory_bytes": (1,)}),
+        *({"tied": (weight,)} for weight in ((1,), (1, ()), (1, 5), ("1", (1, 2)), (1, (1, 2), 3))),
+        {"first_trained": 3},
         *({"links": {(0, 2): Link(1e6)}}, {"links": {(0, 1): 1e6}}),
     ],
     olpb.Setup: [{name: 0} for name in ("levels", "modules", "evaluate_every")],

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from tests.long import usually
 from tests.oracles import pipelines as oracle
-from tests.pipelines.problems import drawn
+from tests.pipelines.problems import drawn, uniform
 from workbench.clusters import Link
-from workbench.pipelines import Problem, Tied, iteration
+from workbench.pipelines import Plan, Problem, Stage, Tied, iteration
 from workbench.pipelines.costs import fits
 from workbench.pipelines.dynamic import pipedream_stages
 from workbench.pipelines.planners import pipedream, pipeline
@@ -177,3 +178,19 @@ def test_first_and_last_stage_of_a_node_keep_fewer_micro_batches_where_they_need
     assert fits(problem, plan)
     assert [stage.nodes for stage in plan.stages] == [(1,), (0,), (1,)]
     assert plan.in_flight == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tries": 0}, {"tries": "2"}, {"least_stages": 0.5}, {"schedules": ()}, {"schedules": ("x",)}],
+)
+def test_wrong_limits_of_a_search_are_refused(change: dict[str, Any]) -> None:
+    ((name, _),) = change.items()
+    with pytest.raises(UserError, match=name.removesuffix("s")):
+        pipeline(uniform(2, 2), **change)
+
+
+def test_memory_of_a_plan_for_more_nodes_is_refused() -> None:
+    problem = uniform(2, 2, needed=lambda *of_stage: 1.0, memory_bytes=np.ones(2))
+    with pytest.raises(UserError, match="the plan has node 5"):
+        fits(problem, Plan(stages=(Stage(1, 2, ((5, 2),)),), microbatches=1))

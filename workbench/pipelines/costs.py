@@ -127,17 +127,11 @@ class Problem:
             if ends not in pairs:
                 raise UserError(f"links has {ends!r}; give pairs of nodes, from 0 to {nodes - 1}")
             check_kind(f"links of {ends}", link, Link, "a clusters.Link")
-        tied = tuple(Tied(*each) for each in listed("tied", self.tied, "give (Tied(...),)"))
-        for weight in tied:
-            check_whole("size of a tied weight", weight.size_bytes, 0)
-            if any(not 1 <= check_whole("tied layer", n, 1) <= layers for n in weight.layers):
-                raise UserError(f"tied has layers {weight.layers}; layers are 1 to {layers}")
-            if weight.size_bytes > self.param_bytes[min(weight.layers) - 1]:
-                raise UserError(
-                    f"param_bytes of layer {min(weight.layers)} are "
-                    f"{self.param_bytes[min(weight.layers) - 1]:g}; the tied weight of "
-                    f"{weight.size_bytes} bytes counts there"
-                )
+        if self.first_trained > layers:
+            raise UserError(f"first_trained is {self.first_trained}; layers are 1 to {layers}")
+        tied = tuple(
+            _tied(each, self.param_bytes) for each in listed("tied", self.tied, "give (Tied(...),)")
+        )
         object.__setattr__(self, "tied", tied)
 
     @property
@@ -175,6 +169,23 @@ def _numbers(name: str, values: ArrayLike) -> FloatArray:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise UserError(f"{name} takes numbers, not {values!r}") from None
+
+
+def _tied(given: Tied, param_bytes: FloatArray) -> Tied:
+    if not (isinstance(given, tuple) and len(given) == 2):
+        raise UserError(f"tied has {given!r}; give Tied(size_bytes, layers)")
+    size_bytes = check_whole("size of a tied weight", given[0], 0)
+    layers = listed("tied layers", given[1], "give all that use the weight, such as (1, 4)")
+    layers = tuple(check_whole("tied layer", layer, 1) for layer in layers)
+    if not layers or max(layers) > len(param_bytes):
+        raise UserError(f"tied has layers {layers}; layers are 1 to {len(param_bytes)}")
+    counted_bytes = param_bytes[min(layers) - 1]
+    if size_bytes > counted_bytes:
+        raise UserError(
+            f"param_bytes of layer {min(layers)} are {counted_bytes:g}; the tied weight of "
+            f"{size_bytes} bytes counts there"
+        )
+    return Tied(size_bytes, layers)
 
 
 def _by_node(name: str, values: ArrayLike) -> FloatArray:
@@ -314,6 +325,7 @@ def holders(plan: Plan, weight: Tied) -> list[int]:
 
 def memory_bytes(problem: Problem, plan: Plan) -> dict[int, float]:
     """Bytes that each node needs at its peak for all its stages; empty where that is not known."""
+    check(problem, plan)
     if problem.needed is None:
         return {}
     found = dict.fromkeys(plan.nodes, 0.0)

@@ -166,7 +166,7 @@ class StageLearner(Learner):
         buffers: dict[str, Tensor] = {}
         if recomputes:
             assert features is not None
-            # Those of the node's other stages may be part of a graph, so that nothing may write them.
+            # Buffers of the node's other stages may be part of a graph: nothing may write them.
             names = frozenset().union(*self.pieces.buffers[stage.first - 1 : stage.last])
             every = get_buffers(model.flat.module)
             buffers = {name: every[name] for name in names}

@@ -41,7 +41,7 @@ from workbench.pipelines.partitions import (
     variants,
 )
 from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_name, check_whole, listed
 
 Planner = Callable[[Problem], Plan]
 
@@ -117,7 +117,13 @@ def pipeline(
 
     Raises UserError: no plan fits into the memory of the nodes.
     """
-    search, known = Search(problem), variants(problem.batch, schedules)
+    check_whole("tries", tries, 1)
+    check_whole("least_stages", least_stages, 1)
+    for schedule in (names := listed("schedules", schedules, f"give some of {SCHEDULES}")):
+        check_name("schedule", schedule, SCHEDULES)
+    if not names:
+        raise UserError(f"schedules is empty; give some of {SCHEDULES}")
+    search, known = Search(problem), variants(problem.batch, names)
     times = Times(search)
     best = _Best(search, least_stages)
     starts = [tuple(range(problem.nodes))] if search.equal else _orders(search)
@@ -125,7 +131,7 @@ def pipeline(
         theirs = _pipedream_partition(problem)
         best.offer(((theirs, each) for each in known), tries)
     ends = (0, *heads(problem))
-    first = "1f1b" if "1f1b" in schedules else "gpipe"
+    first = "1f1b" if "1f1b" in names else "gpipe"
     shallow = [each for each in known if each.schedule == first and each.step == 1]
     best.offer(_along(times, starts, shallow, ends), tries)
     if best.at is None:  # nothing fits unless fewer micro-batches are in flight

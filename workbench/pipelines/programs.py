@@ -232,6 +232,9 @@ def programs_of(
     check(problem, plan)
     check_truth("flushes", flushes)
     iterations = check_whole("iterations", iterations, 1)
+    for name, values in (("learners", learners), ("arrivals", arrivals)):
+        if len(values) not in (0, problem.nodes):
+            raise UserError(f"{name} has {len(values)} values for {problem.nodes} nodes")
     if not flushes:
         check_without_flush(problem, plan)
     for each in (each for own in operations(plan).values() for each in own):

@@ -153,7 +153,9 @@ def _stage(given: Stage) -> Stage:
     last = check_whole(f"last layer of the stage from layer {first} on", last, first)
     replicas = []
     for pair in listed("samples", samples, "give pairs, such as ((0, 4),)"):
-        node, count = listed("samples", pair, "give pairs of a node and its samples")
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise UserError(f"samples of a stage has {pair!r}; give pairs, such as ((0, 4),)")
+        node, count = pair
         replicas.append(
             (check_whole("node", node, 0), check_whole("samples of a node in stages", count, 1))
         )
