@@ -196,7 +196,8 @@ def orders(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step, ...]]:
     stages merges their orders by list scheduling: time runs in rounds, a pass takes one and a
     message `MESSAGE_ROUNDS`, and in each round a node takes one step whose input is there, that of
     its latest stage first. So the first stage sends ahead where the node would wait, and its
-    backward passes, for which nobody waits, hold up no other.
+    backward passes, for which nobody waits, hold up no other. Where messages block, sending ahead
+    would make others wait: a message takes no round then, and the earliest stage is first.
     """
     waiting = {stage: _stage_order(plan, stage, first_trained) for stage in range(len(plan.stages))}
     stages_of = {
@@ -208,19 +209,20 @@ def orders(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step, ...]]:
     order: dict[int, list[Step]] = {node: [] for node in plan.nodes}
     done: dict[tuple[Step, int], int] = {}  # round in which a node took a step
     place = dict.fromkeys(((node, s) for node, stages in stages_of.items() for s in stages), 0)
+    rounds = 0 if plan.blocking else MESSAGE_ROUNDS
     number = 0
     while any(place[node, stage] < len(waiting[stage]) for node, stage in place):
         number += 1
         taken: list[tuple[int, Step]] = []
         for node, stages in stages_of.items():
-            for stage in reversed(stages):
+            for stage in stages if plan.blocking else reversed(stages):
                 if place[node, stage] == len(waiting[stage]):
                     continue
                 step = waiting[stage][place[node, stage]]
                 before = source(plan, step)
                 if before is None or all(
                     (before, other) in done
-                    and number - done[before, other] > MESSAGE_ROUNDS * (other != node)
+                    and number - done[before, other] > rounds * (other != node)
                     for other in plan.stages[before.stage].nodes
                 ):
                     taken.append((node, step))
