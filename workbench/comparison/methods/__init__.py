@@ -9,6 +9,7 @@ from workbench.comparison.methods import (
     pipeline,
     rounds,
     scan,
+    sharded,
     tiers,
 )
 from workbench.comparison.methods.method import EQUAL, Method, Plan, plans, usable
@@ -18,6 +19,7 @@ METHODS: dict[str, Method] = {
     for module in (
         alone,
         all_reduce,
+        sharded,
         parameter_server,
         tiers,
         pipeline,

@@ -25,30 +25,38 @@ def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan
 
     Averaging begins when all have their gradients, so that every iteration takes as long.
     """
-    samples = batches(problem)
-    nodes, size = list(problem.owners), float(problem.model_bytes)
-    if len(nodes) < 2:
-        raise UnusableError("an all-reduce needs at least two nodes that hold samples")
-    if len(nodes) > MOST_NODES:
-        raise UnusableError(
-            f"{len(nodes)} nodes hold samples; an all-reduce is compared among up to {MOST_NODES}"
-        )
-    own_s = [problem.step_s(node, samples[node]) for node in nodes]
+    samples, members, size = batches(problem), nodes(problem), float(problem.model_bytes)
+    own_s = [problem.step_s(node, samples[node]) for node in members]
 
     def programs(iterations: int) -> list[Program]:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
-    cluster = problem.routes.part(nodes, [1.0] * len(nodes))
+    cluster = problem.routes.part(members, [1.0] * len(members))
     learnt = problem.accumulate * sum(samples.values())
-    phase = Phase(cluster, nodes, programs, learnt, first=1, last=2)
+    phase = Phase(cluster, members, programs, learnt, first=1, last=2)
     return Plan.of(
         problem,
         [phase],
-        learns_from=nodes,
+        learns_from=members,
         batches=samples,
         assumes=assumes(problem, samples),
         accumulates=problem.accumulate,
     )
+
+
+def nodes(problem: Problem) -> list[int]:
+    """The data owners.
+
+    Raises UnusableError: there is a single one, or more than `MOST_NODES`.
+    """
+    members = list(problem.owners)
+    if len(members) < 2:
+        raise UnusableError("an all-reduce needs at least two nodes that hold samples")
+    if len(members) > MOST_NODES:
+        raise UnusableError(
+            f"{len(members)} nodes hold samples; an all-reduce is compared among up to {MOST_NODES}"
+        )
+    return members
 
 
 def _worker(iterations: int, step_s: float, size_bytes: float) -> Program:

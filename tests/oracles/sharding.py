@@ -1,0 +1,72 @@
+"""Sharded training by naive loops: seconds of iterations, and memory, straight from ZeRO's text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.sharding import Plan, Problem
+
+
+def all_reduce_end_s(problem: Problem, iterations: int) -> float:
+    """End of iterations with one bucket in stage 0, message by message."""
+    nodes, now_s = range(problem.nodes), [0.0] * problem.nodes
+    free_s = dict.fromkeys(problem.links, 0.0)
+    for _ in range(iterations):
+        compute_s = problem.forward_s + problem.backward_s
+        begun_s = [now_s[node] + sum(compute_s[node]) for node in nodes]
+        for _ in range(2):
+            arrived_s = list(begun_s)
+            for (a, b), link in problem.links.items():
+                bits = 8 * sum(problem.param_bytes) / problem.nodes
+                start_s = max(free_s[a, b], begun_s[a])
+                free_s[a, b] = start_s + link.overhead_s + bits / float(link.bandwidth)  # type: ignore[arg-type]
+                arrived_s[b] = max(arrived_s[b], free_s[a, b] + link.latency_s)
+            begun_s = arrived_s
+        now_s = [begun_s[node] + sum(problem.update_s[node]) for node in nodes]
+    return max(now_s)
+
+
+def buckets(layers: int, cuts: Sequence[int]) -> list[list[int]]:
+    """Layers, from 0, of each bucket."""
+    found: list[list[int]] = [[]]
+    for layer in range(layers):
+        found[-1].append(layer)
+        if layer + 1 in cuts:
+            found.append([])
+    return found
+
+
+def peak_bytes(problem: Problem, plan: Plan) -> float:
+    """Parameters, gradients and optimiser's state of a node, pass by pass, without ties."""
+    sizes = [
+        sum(problem.param_bytes[layer] for layer in bucket)
+        for bucket in buckets(problem.layers, plan.cuts)
+    ]
+    whole = sum(sizes)
+    share = whole / problem.nodes
+    state = problem.optimiser_vectors * (whole if plan.stage == 0 else share)
+    most = 0.0
+    for at in reversed(range(len(sizes))):
+        gradients = whole if plan.stage < 2 else share + sum(sizes[at : at + 2])
+        before = sizes[at - 1] if at else 0.0
+        parameters = whole if plan.stage < 3 else share + sizes[at] + before
+        most = max(most, parameters + gradients + state)
+    return most
+
+
+def accumulated(
+    parameters: Any,
+    gradients: Sequence[Sequence[Any]],
+    counts: Sequence[Sequence[int]],
+    *,
+    learning_rate: float,
+    momentum: float,
+) -> Any:
+    """Weights after steps on the mean of all parts' gradients, on one machine."""
+    velocity = parameters * 0
+    for parts, labels in zip(gradients, counts, strict=True):
+        mean = sum(part * count for part, count in zip(parts, labels, strict=True)) / sum(labels)
+        velocity = momentum * velocity + mean
+        parameters = parameters - learning_rate * velocity
+    return parameters

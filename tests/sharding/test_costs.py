@@ -1,0 +1,145 @@
+"""Predicted seconds, bytes and memory are those of the programs, of naive loops and by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from tests.oracles import sharding as oracle
+from tests.sharding.problems import cluster_of, random_plan, random_problem
+from workbench.clusters import Link
+from workbench.runtime import simulate
+from workbench.sharding import (
+    PLANNERS,
+    Plan,
+    Problem,
+    ends_s,
+    iteration_s,
+    memory_bytes,
+    sent_bytes,
+)
+from workbench.sharding.costs import lacking
+from workbench.sharding.planners import cuts, plans
+from workbench.sharding.programs import dry_run
+from workbench.utils.checks import UserError
+
+EQUAL = Problem(
+    forward_s=np.full((4, 3), 1.0),
+    backward_s=np.full((4, 3), 2.0),
+    update_s=np.full((4, 3), 0.4),
+    param_bytes=np.array([4e6, 8e6, 4e6]),
+    links=dict.fromkeys(permutations(range(4), 2), Link(8e6)),
+)
+"""Four equal nodes; a share of layers 1 and 3 takes a second, one of layer 2 two seconds."""
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_predicted_iterations_take_what_simulated_ones_take(seed: int) -> None:
+    problem = random_problem(seed)
+    plan = random_plan(problem, seed)
+    run = simulate(cluster_of(problem), dry_run(problem, plan, 3))
+    assert run.end_s == pytest.approx(ends_s(problem, plan, 3)[-1], rel=1e-9)
+    assert run.bytes == pytest.approx(3 * problem.nodes * sent_bytes(problem, plan))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_bucket_in_stage_0_is_an_all_reduce_after_the_backward_pass(seed: int) -> None:
+    problem = random_problem(seed)
+    if problem.param_bytes.sum():
+        expected_s = oracle.all_reduce_end_s(problem, 3)
+        assert ends_s(problem, Plan(stage=0), 3)[-1] == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(
+    ("plan", "seconds"),
+    [
+        # 3 + 6 of computing, 2 x 4 of exchanging the model, 1.2 of updating
+        (Plan(stage=0), 18.2),
+        # backward of layer 3 ends at 5, all-reduces at 7, 11 and 13
+        (Plan(stage=0, cuts=(1, 2)), 14.2),
+        # reduce-scatters end at 6, 9 and 10, the update at 10.3, gathers 4 s later
+        (Plan(stage=1, cuts=(1, 2)), 14.3),
+        (Plan(stage=2, cuts=(1, 2)), 14.3),
+        # gathers end at 1, 3 and 4, forward at 5; backward of layer 3 and the gather of 2 end at 7,
+        # the reduction of 3 at 8, backward of 2 and the gather of 1 at 9, backward of 1 and the
+        # reduction of 2 at 11, the reduction of 1 at 12
+        (Plan(stage=3, cuts=(1, 2)), 12.3),
+    ],
+    ids=str,
+)
+def test_an_iteration_by_hand(plan: Plan, seconds: float) -> None:
+    assert ends_s(EQUAL, plan) == pytest.approx([seconds])
+
+
+@pytest.mark.parametrize(("stage", "models"), [(0, 2), (1, 2), (2, 2), (3, 3)])
+def test_bytes_are_those_of_the_paper(stage: int, models: int) -> None:
+    """Sec. 7; in stage 3 the last bucket, a quarter here, stays gathered between its passes."""
+    plan = Plan(stage=stage, cuts=(1, 2))
+    expected = models * 16e6 * 3 / 4 - (4e6 * 3 / 4 if stage == 3 else 0)
+    assert sent_bytes(EQUAL, plan) == expected
+
+
+@pytest.mark.parametrize(
+    ("stage", "megabytes"),
+    [
+        (0, 16 + 16 + 16),
+        (1, 16 + 16 + 4),
+        # two buckets of gradients
+        (2, 16 + 4 + 4 + 12),
+        # two of parameters, two of gradients
+        (3, 4 + 4 + 4 + 12 + 12),
+    ],
+)
+def test_memory_by_hand(stage: int, megabytes: float) -> None:
+    problem = replace(EQUAL, optimiser_vectors=1.0)
+    assert memory_bytes(problem, Plan(stage=stage, cuts=(1, 2))).tolist() == [megabytes * 1e6] * 4
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_memory_is_the_largest_of_all_passes(seed: int) -> None:
+    problem = replace(random_problem(seed), tied=())
+    plan = random_plan(problem, seed)
+    expected = oracle.peak_bytes(problem, plan)
+    assert memory_bytes(problem, plan) == pytest.approx([expected] * problem.nodes)
+
+
+def test_tied_weights_stay_gathered() -> None:
+    """Gradients of the first bucket, of 4 MB, are held as well; it is gathered once."""
+    plan = Plan(stage=3, cuts=(1, 2))
+    tied = replace(EQUAL, tied=((1, 3),))
+    assert memory_bytes(tied, plan)[0] == memory_bytes(EQUAL, plan)[0] + 4e6
+    assert sent_bytes(tied, plan) == sent_bytes(EQUAL, plan) - 4e6 * 3 / 4
+
+
+def test_buckets_fill_up_from_the_last_layer_as_in_ddp() -> None:
+    assert cuts([5, 1, 1, 3, 2], 4) == (3,)
+    assert cuts([5, 1, 3, 3, 2], 4) == (1, 3)
+    assert cuts([5, 1, 1, 3, 2], 0) == (1, 2, 3, 4)
+    assert cuts([0, 0, 0, 3, 2], 4) == ()  # nothing is sent of the first layers
+    assert cuts([5, 1], 9) == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_planners_take_the_fastest_plan_that_fits(seed: int) -> None:
+    problem = random_problem(seed)
+    for stage, planner in enumerate(PLANNERS.values()):
+        tried = plans(problem, stage)
+        least = min(memory_bytes(problem, plan)[0] for plan in tried)
+        small = replace(problem, memory_bytes=np.full(problem.nodes, least))
+        for limited in (problem, small):
+            chosen = planner(limited)
+            fitting = [plan for plan in tried if not lacking(limited, plan)]
+            assert chosen in fitting
+            assert iteration_s(problem, chosen) == min(iteration_s(problem, p) for p in fitting)
+
+
+def test_plans_of_another_model_and_missing_links_are_refused() -> None:
+    with pytest.raises(UserError, match="behind 1 to 2"):
+        ends_s(EQUAL, Plan(stage=1, cuts=(3,)))
+    with pytest.raises(UserError, match="increasing"):
+        Plan(stage=1, cuts=(2, 2))
+    with pytest.raises(TypeError, match=r"link \(0, 1\)"):
+        replace(EQUAL, links={})
