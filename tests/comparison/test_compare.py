@@ -141,7 +141,7 @@ class TestAnswer:
         )
         assert before == found.system != after
         text = str(found)
-        assert " x as fast as " in text
+        assert "as fast as the runner-up" in text
         assert "% of an iteration" in text
         assert "becomes the fastest at " in text
         assert found.threshold.links.startswith("all links like board")

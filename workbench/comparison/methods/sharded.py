@@ -68,6 +68,7 @@ def costs_of(problem: Problem, nodes: Sequence[int], samples: int) -> ShardedPro
         **seconds,
         param_bytes=problem.profile.table["param_bytes"].to_numpy(),
         links={(a, b): problem.routes.link(nodes[a], nodes[b]) for a, b in permutations(places, 2)},
+        tied=tuple(weight.layers for weight in problem.profile.tied),
         other_bytes=other_bytes,
         memory_bytes=np.array([np.inf if limit is None else limit for limit in limits]),
     )
@@ -78,8 +79,11 @@ def _planned(
 ) -> Plan:
     """Simulate a plan."""
     nodes, samples = all_reduce.nodes(problem), equal(problem)
+    cluster = problem.routes.part(nodes, [1.0] * len(nodes))
+    interfaces = (limit for node in cluster.nodes for limit in (node.uplink, node.downlink))
+    shares = any(interfaces) or any(link.shared for link in cluster.links.values())
     phase = Phase(
-        problem.routes.part(nodes, [1.0] * len(nodes)),
+        cluster,
         nodes,
         partial(dry_run, sharded, sharding),
         sum(samples.values()),
@@ -94,12 +98,12 @@ def _planned(
         }
     count = len(sharding.cuts) + 1
     phrases = [f"layers are exchanged in {count} {'buckets' if count > 1 else 'bucket'}"]
-    if sharding.stage:
+    if sharding.stage == 1:
         phrases.append("plain SGD has no state to share out")
     return Plan.of(
         problem,
         [phase],
-        predicted_s=predicted_s,
+        predicted_s=None if shares else predicted_s,  # the costs know no sharing
         learns_from=nodes,
         batches=samples,
         memory=memory,
