@@ -12,10 +12,10 @@ import torch
 
 from tests.dynacomm.trainings import LENET, replicas
 from workbench import training
-from workbench.dynacomm.learning import ServerModel
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import Crash, DeadlockError, Run, simulate
 from workbench.training import shell
+from workbench.training.data_parallel import ModelParts
 
 
 def first_epochs(setup: Setup, count: int) -> Trained[torch.Tensor]:
@@ -32,7 +32,7 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
         return whole(*args, **kwargs) if steps < 16 else math.nan
 
     # Two workers of three iterations an epoch: the 16th step is worker1's of iteration 8.
-    monkeypatch.setattr("workbench.dynacomm.learning.gradient_step", breaks)
+    monkeypatch.setattr("workbench.training.data_parallel.gradient_step", breaks)
     setup = replace(LENET, workers=2, epochs=5)
     with pytest.raises(TrainingError, match="for worker1 in iteration 8, epoch 3; ") as raised:
         train(setup, threads=1)
@@ -50,7 +50,7 @@ def test_a_last_step_that_diverges_is_no_epoch() -> None:
     epochs.observe(1.0, 0, replicas(built)[0].step_of(iteration=5, loss=1.0))
     nan = torch.full_like(epochs.weights, math.nan)
     with pytest.raises(ArithmeticError, match="nan over all samples at the end of epoch 1"):
-        epochs.observe(1.0, 1, ServerModel([(slice(0, len(nan)), nan)]))
+        epochs.observe(1.0, 1, ModelParts([(slice(0, len(nan)), nan)]))
     assert len(epochs) == 0
 
 
@@ -92,7 +92,7 @@ def test_epochs_are_evaluated_as_they_end() -> None:
 
     def observe(at_s: float, node: int, value: Any) -> None:
         built.observe(at_s, node, value)
-        if isinstance(value, ServerModel):
+        if isinstance(value, ModelParts):
             seen.append((at_s, len(epochs)))
 
     cluster = replace(LENET, servers=2).cluster

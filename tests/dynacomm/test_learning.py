@@ -11,11 +11,12 @@ from tests.dynacomm.trainings import DIGITS, LENET, LINKS, replicas, stores
 from workbench import training
 from workbench.clusters import Link, full_mesh
 from workbench.dynacomm import PLANNERS, iteration
-from workbench.dynacomm.learning import Parts, ServerStore, WorkerReplica
+from workbench.dynacomm.learning import ServerStore
 from workbench.dynacomm.programs import FixedPlan, Worker, worker_and_server
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import simulate
 from workbench.training import Sgd
+from workbench.training.data_parallel import Parts, WorkerReplica
 
 
 @pytest.mark.parametrize("workers", [1, 3])

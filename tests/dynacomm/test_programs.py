@@ -16,7 +16,6 @@ from tests.dynacomm.jobs import BPS, job_of, run_job
 from tests.dynacomm.strategies import layer_costs
 from workbench.clusters import Link, full_mesh, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
-from workbench.dynacomm.learning import Parts
 from workbench.dynacomm.planners import Planner
 from workbench.dynacomm.programs import (
     FixedPlan,
@@ -29,6 +28,7 @@ from workbench.dynacomm.programs import (
 )
 from workbench.profiles import LayerTimes, profile_model
 from workbench.runtime import ProgramError, Synchronized, Transfer, simulate
+from workbench.training.data_parallel import Parts
 
 SMALL = LayerCosts([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from workbench import datasets
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.learning import ServerStore
 from workbench.dynacomm.programs import Server, Worker
 from workbench.dynacomm.training import ServerPrograms, Setup
+from workbench.training.data_parallel import WorkerReplica
 
 DIGITS = datasets.load("digits").limit(train=96, test=32)
 LENET = Setup(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
 
 from workbench.sharding import Plan, Problem
 
@@ -56,17 +58,28 @@ def peak_bytes(problem: Problem, plan: Plan) -> float:
 
 
 def accumulated(
-    parameters: Any,
-    gradients: Sequence[Sequence[Any]],
-    counts: Sequence[Sequence[int]],
+    model: nn.Module,
+    steps: Sequence[Sequence[tuple[Tensor, Tensor]]],
+    loss_of: Callable[[Tensor, Tensor], Tensor],
     *,
     learning_rate: float,
     momentum: float,
-) -> Any:
-    """Weights after steps on the mean of all parts' gradients, on one machine."""
-    velocity = parameters * 0
-    for parts, labels in zip(gradients, counts, strict=True):
-        mean = sum(part * count for part, count in zip(parts, labels, strict=True)) / sum(labels)
-        velocity = momentum * velocity + mean
-        parameters = parameters - learning_rate * velocity
-    return parameters
+) -> list[Tensor]:
+    """Weights after steps of PyTorch's SGD on one machine, on the mean of all parts' gradients."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    optimiser = torch.optim.SGD(trained, lr=learning_rate, momentum=momentum)
+    for parts in steps:
+        gradients = []
+        for samples, labels in parts:
+            optimiser.zero_grad()
+            loss_of(model(samples), labels).backward()  # type: ignore[no-untyped-call]
+            gradients.append([weight.grad for weight in trained])
+        counts = [len(labels) for _, labels in parts]
+        for weight, *each in zip(trained, *gradients, strict=True):
+            total = sum(
+                gradient * (count / max(counts))
+                for gradient, count in zip(each, counts, strict=True)
+            )
+            weight.grad = total / (sum(counts) / max(counts))
+        optimiser.step()
+    return [weight.detach() for weight in trained]

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 
 from workbench.clusters import Cluster, Link, Node
+from workbench.clusters.cluster import Name
 from workbench.sharding import Plan, Problem
 
 
@@ -46,4 +47,5 @@ def random_plan(problem: Problem, seed: int) -> Plan:
 def cluster_of(problem: Problem) -> Cluster:
     """Nodes of speed 1 with the problem's links."""
     nodes = [Node(f"n{at}") for at in range(problem.nodes)]
-    return Cluster(nodes, dict(problem.links))
+    links: dict[tuple[Name, Name], Link] = {(a, b): link for (a, b), link in problem.links.items()}
+    return Cluster(nodes, links)

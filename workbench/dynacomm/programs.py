@@ -23,8 +23,9 @@ from workbench.runtime import Message
 from workbench.utils.checks import NOT_NEGATIVE, at_least, check_fields
 
 if TYPE_CHECKING:
-    from workbench.dynacomm.learning import Parts, ServerStore, WorkerReplica
+    from workbench.dynacomm.learning import ServerStore
     from workbench.runtime import Context, Program, Synchronized, Transfer
+    from workbench.training.data_parallel import Parts, WorkerReplica
 
     Replica = Synchronized[WorkerReplica]
 

@@ -12,13 +12,14 @@ import numpy as np
 from workbench import training
 from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.costs import LayerCosts, layer_costs
-from workbench.dynacomm.learning import ServerEpochs, ServerStore, WorkerReplica
+from workbench.dynacomm.learning import ServerStore
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.profiler import Line, Profile, Replanning, planning_s
 from workbench.dynacomm.programs import FixedPlan, Job, Policy, Server, Worker, plain
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
+from workbench.training.data_parallel import DataParallelEpochs, WorkerReplica
 from workbench.training.evaluation import counted_labels
 from workbench.training.layerwise import LayerwiseModel
 from workbench.training.setup import may_run_in_parallel
@@ -243,7 +244,7 @@ class Setup(training.Setup):
             tuple(counted_labels(y[batch]) for batch in of_all)
             for of_all in zip(*batches, strict=True)
         ]
-        epochs = ServerEpochs(flat, self.dataset, self.servers, labels, self.objective)
+        epochs = DataParallelEpochs(flat, self.dataset, self.servers, labels, self.objective)
         for position in range(self.servers):
             held = job.held(position, 1, job.layers)
             store = ServerStore(flat.parameters, held, self.sgd, ends, labels)
@@ -268,7 +269,7 @@ class Setup(training.Setup):
 class ServerPrograms(training.OneModel["Trained[Tensor]"]):
     """Programs of the workers, with their replicas, and of the servers, with their parts."""
 
-    epochs: ServerEpochs
+    epochs: DataParallelEpochs
 
     def observe(self, at_s: float, node: int, value: Any) -> None:
         """Take a worker's loss and buffers, or a server's part of the model."""

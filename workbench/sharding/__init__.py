@@ -9,13 +9,16 @@ from __future__ import annotations
 from workbench.sharding.costs import Problem, ends_s, iteration_s, memory_bytes, sent_bytes
 from workbench.sharding.planners import PLANNERS
 from workbench.sharding.schedules import Plan
+from workbench.sharding.training import Setup, train
 
 __all__ = [
     "PLANNERS",
     "Plan",
     "Problem",
+    "Setup",
     "ends_s",
     "iteration_s",
     "memory_bytes",
     "sent_bytes",
+    "train",
 ]

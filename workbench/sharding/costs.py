@@ -121,11 +121,14 @@ class Problem:
 
     def seconds(self, plan: Plan, work: Compute) -> FloatArray:
         """Seconds of a computation on each node; from stage 1 on each updates its share alone."""
-        if work.lane == "update":
-            return self.update_s.sum(axis=1) / (self.nodes if plan.stage else 1)
         bucket = self.buckets(plan)[work.bucket]
         by_layer: FloatArray = getattr(self, f"{work.lane}_s")
-        return by_layer[:, bucket.first - 1 : bucket.last].sum(axis=1)
+        if work.lane != "update":
+            by_layer = by_layer[:, bucket.first - 1 : bucket.last]
+        elif plan.stage:
+            by_layer = by_layer / self.nodes
+        seconds: FloatArray = by_layer.sum(axis=1)
+        return seconds
 
     @cached_property
     def between_nodes(self) -> FloatArray:

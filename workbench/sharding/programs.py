@@ -120,7 +120,7 @@ class Worker:
     def warm_up(self) -> None:
         """Compute the first gradient."""
         if self.replica is not None:
-            self.replica.value.worker.try_out()
+            self.replica.value.warm_up()
 
 
 def dry_run(problem: Problem, plan: Plan, iterations: int) -> list[Program]:

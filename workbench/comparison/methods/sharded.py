@@ -5,18 +5,22 @@ Each plan is the fastest of several sizes of buckets; see `workbench.sharding`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import permutations
+from operator import itemgetter
 
 import numpy as np
 
+from workbench.clusters import Cluster, Link
 from workbench.comparison.cost import Phase
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.methods import all_reduce
 from workbench.comparison.methods.batches import assumes, equal
 from workbench.comparison.methods.method import EQUAL, Candidate, Method, Plan, fastest
 from workbench.comparison.problem import Problem
+from workbench.comparison.routes import Pair, at_beginning, link_bps
 from workbench.sharding import Plan as Sharding
 from workbench.sharding import Problem as ShardedProblem
 from workbench.sharding import iteration_s, memory_bytes
@@ -31,63 +35,74 @@ MOST_MESSAGES = 4096
 def plan(problem: Problem, stage: int) -> Plan:
     """All data owners learn from a batch and share out what a stage of ZeRO says.
 
-    The fastest size of buckets in which the fewest nodes lack memory. In stage 0 an all-reduce
-    after the backward pass is a candidate as well.
+    The size of buckets that is fastest by its costs among those for which the fewest nodes lack
+    memory. In stage 0 an all-reduce after the backward pass is a candidate as well.
     """
-    samples, nodes = equal(problem), all_reduce.nodes(problem)
-    sharded = costs_of(problem, nodes, samples[nodes[0]])
-    total = sum(samples.values())
-    candidates = []
-    for sharding in plans(sharded, stage):
-        if not sharding.cuts or len(nodes) ** 2 * (len(sharding.cuts) + 1) <= MOST_MESSAGES:
-            predicted_s = iteration_s(sharded, sharding)
-            made = partial(_planned, problem, sharded, sharding, predicted_s)
-            lacks = lacking(sharded, sharding)
-            candidates.append(Candidate(lacks, predicted_s / total, made))
-    if stage == 0:
-        lacks = lacking(sharded, Sharding(stage=0))
-        whole = partial(all_reduce.plan, problem, batches=equal)
-        candidates.append(Candidate(lacks, candidates[0].least_s, whole))
+    nodes = all_reduce.nodes(problem)
+    cluster = problem.routes.part(nodes, [1.0] * len(nodes))
+    sharded = costs_of(problem, nodes, cluster)
+    trials = [
+        (lacking(sharded, sharding), iteration_s(sharded, sharding), len(sharding.cuts), sharding)
+        for sharding in plans(sharded, stage)
+        if not sharding.cuts or len(nodes) ** 2 * (len(sharding.cuts) + 1) <= MOST_MESSAGES
+    ]
+    lacks, predicted_s, _, shortest = min(trials, key=itemgetter(0, 1, 2))
+    best = partial(_planned, problem, cluster, sharded, shortest, predicted_s)
+    if stage:
+        return best()
+    whole = partial(all_reduce.plan, problem, batches=equal)
+    candidates = [Candidate(lacks, 0.0, best), Candidate(lacks, 0.0, whole)]
     return fastest(problem, candidates)
 
 
-def costs_of(problem: Problem, nodes: Sequence[int], samples: int) -> ShardedProblem:
-    """The problem of nodes that learn from this many samples each, as sharding sees it."""
-    times = [problem.layer_times(node, samples).table for node in nodes]
+def costs_of(problem: Problem, nodes: Sequence[int], cluster: Cluster) -> ShardedProblem:
+    """The problem of nodes with their samples, as sharding sees it.
+
+    What messages share is divided equally, since all nodes send to all others at a time.
+    """
+    samples = equal(problem)
+    times = [problem.layer_times(node, samples[node]).table for node in nodes]
     speeds = np.array([[problem.speeds[node]] for node in nodes])
     seconds = {
         column: np.stack([table[column].to_numpy() for table in times]) / speeds
         for column in ("forward_s", "backward_s", "update_s")
     }
-    needed, places = problem.needed_bytes(samples), range(len(nodes))
-    other_bytes = None
-    if needed is not None:
-        other_bytes = np.full(len(nodes), max(0.0, needed - 2 * problem.model_bytes))
+    needed = [problem.needed_bytes(samples[node]) for node in nodes]
+    other = [max(0.0, (size or 0.0) - 2 * problem.model_bytes) for size in needed]
     limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
     return ShardedProblem(
         **seconds,
         param_bytes=problem.profile.table["param_bytes"].to_numpy(),
-        links={(a, b): problem.routes.link(nodes[a], nodes[b]) for a, b in permutations(places, 2)},
+        links=_equal_shares(cluster),
         tied=tuple(weight.layers for weight in problem.profile.tied),
-        other_bytes=other_bytes,
+        other_bytes=np.array(other),
         memory_bytes=np.array([np.inf if limit is None else limit for limit in limits]),
     )
 
 
+def _equal_shares(cluster: Cluster) -> dict[Pair, Link]:
+    """Links with an equal share of the interfaces and capacities that they share with others."""
+    users = Counter(capacity for link in cluster.links.values() for capacity in link.shared)
+    others, links = len(cluster) - 1, {}
+    for (source, target), link in cluster.links.items():
+        rates = [link_bps(link)]
+        rates += [at_beginning(each.bandwidth) / users[each] for each in link.shared]
+        interfaces = cluster.nodes[source].uplink, cluster.nodes[target].downlink
+        rates += [at_beginning(limit) / others for limit in interfaces if limit]
+        links[source, target] = replace(link, bandwidth_bps=min(rates), shared=())
+    return links
+
+
 def _planned(
-    problem: Problem, sharded: ShardedProblem, sharding: Sharding, predicted_s: float
+    problem: Problem,
+    cluster: Cluster,
+    sharded: ShardedProblem,
+    sharding: Sharding,
+    predicted_s: float,
 ) -> Plan:
     """Simulate a plan."""
     nodes, samples = all_reduce.nodes(problem), equal(problem)
-    cluster = problem.routes.part(nodes, [1.0] * len(nodes))
-    interfaces = (limit for node in cluster.nodes for limit in (node.uplink, node.downlink))
-    shares = any(interfaces) or any(link.shared for link in cluster.links.values())
-    phase = Phase(
-        cluster,
-        nodes,
-        partial(dry_run, sharded, sharding),
-        sum(samples.values()),
-    )
+    programs = partial(dry_run, sharded, sharding)
     memory = None
     if problem.memory is not None and sharding.stage:
         limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
@@ -102,8 +117,8 @@ def _planned(
         phrases.append("plain SGD has no state to share out")
     return Plan.of(
         problem,
-        [phase],
-        predicted_s=None if shares else predicted_s,  # the costs know no sharing
+        [Phase(cluster, nodes, programs, sum(samples.values()))],
+        predicted_s=predicted_s,
         learns_from=nodes,
         batches=samples,
         memory=memory,
