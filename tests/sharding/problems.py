@@ -33,6 +33,7 @@ def random_problem(seed: int) -> Problem:
         param_bytes=sizes.astype(float),
         links=links,
         tied=tied,
+        accumulate=1 + seed % 5 // 2,
         optimiser_vectors=float(seed % 2),
     )
 

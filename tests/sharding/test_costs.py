@@ -47,7 +47,7 @@ def test_predicted_iterations_take_what_simulated_ones_take(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_one_bucket_in_stage_0_is_an_all_reduce_after_the_backward_pass(seed: int) -> None:
-    problem = random_problem(seed)
+    problem = replace(random_problem(seed), accumulate=1)
     if problem.param_bytes.sum():
         expected_s = oracle.all_reduce_end_s(problem, 3)
         assert ends_s(problem, Plan(stage=0), 3)[-1] == pytest.approx(expected_s)
@@ -80,6 +80,17 @@ def test_bytes_are_those_of_the_paper(stage: int, models: int) -> None:
     plan = Plan(stage=stage, cuts=(1, 2))
     expected = models * 16e6 * 3 / 4 - (4e6 * 3 / 4 if stage == 3 else 0)
     assert sent_bytes(EQUAL, plan) == expected
+
+
+@pytest.mark.parametrize(("stage", "models"), [(0, 2), (1, 2), (2, 4), (3, 9)])
+def test_gradients_of_three_batches_are_reduced_at_once_or_as_each_is_made(
+    stage: int, models: int
+) -> None:
+    """Stages 2 and 3 hold a share of the gradients alone; stage 3 gathers twice a batch, too."""
+    thrice, plan = replace(EQUAL, accumulate=3), Plan(stage=stage, cuts=(1, 2))
+    kept = 3 * 4e6 if stage == 3 else 0.0
+    assert sent_bytes(thrice, plan) == (models * 16e6 - kept) * 3 / 4
+    assert memory_bytes(thrice, plan).tolist() == memory_bytes(EQUAL, plan).tolist()
 
 
 @pytest.mark.parametrize(

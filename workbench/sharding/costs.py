@@ -1,7 +1,8 @@
 """What an iteration of sharded training takes, and the memory that it needs.
 
 Rajbhandari et al. 2020 (ZeRO), Secs. 5 and 7: a node of N sends 2(N-1)/N of the model's bytes in
-stages 0 to 2, and 3(N-1)/N at most in stage 3. Seconds follow the schedule exactly: a computation
+stages 0 to 2, and 3(N-1)/N at most in stage 3; more where stages 2 and 3 reduce the gradients of
+several batches. Seconds follow the schedule exactly: a computation
 waits for its collectives, a collective for the one before it and for its messages, a message for
 the link.
 """
@@ -29,6 +30,7 @@ from workbench.sharding.schedules import (
 from workbench.utils.checks import (
     NOT_NEGATIVE,
     UserError,
+    at_least,
     check_fields,
     check_kind,
     check_layers,
@@ -46,7 +48,7 @@ class Problem:
     Parameters
     ----------
     forward_s, backward_s
-        Seconds of each node's samples in each layer, shape (N, L).
+        Seconds of a batch of each node in each layer, shape (N, L).
     update_s
         Seconds of an update of all weights of each layer, shape (N, L).
     param_bytes
@@ -56,6 +58,8 @@ class Problem:
         changes over time, its first value above 0 counts.
     tied
         Layers that share a weight, from 1, a tuple for each such weight.
+    accumulate
+        Batches of each node in an iteration, whose gradients are added up.
     optimiser_vectors
         Size of the optimiser's state over that of the parameters: 1 for a momentum, 2 for Adam.
     other_bytes
@@ -71,6 +75,7 @@ class Problem:
     param_bytes: FloatArray
     links: Mapping[tuple[int, int], Link]
     tied: tuple[tuple[int, ...], ...] = ()
+    accumulate: int = field(default=1, metadata=at_least(1))
     optimiser_vectors: float = field(default=0.0, metadata=NOT_NEGATIVE)
     other_bytes: FloatArray | None = None
     memory_bytes: FloatArray | None = None
@@ -145,7 +150,7 @@ class Problem:
 def ends_s(problem: Problem, plan: Plan, iterations: int = 1) -> list[float]:
     """Seconds at which the last node ends each of several iterations."""
     buckets = problem.buckets(plan)
-    order = operations(plan.stage, buckets)
+    order = operations(plan.stage, buckets, problem.accumulate)
     seconds = {
         work: problem.seconds(plan, work) for work in set(order) if isinstance(work, Compute)
     }
@@ -178,7 +183,7 @@ def sent_bytes(problem: Problem, plan: Plan) -> float:
     buckets = problem.buckets(plan)
     sent = sum(
         rounds(each) * buckets[each.bucket].size_bytes
-        for each in operations(plan.stage, buckets)
+        for each in operations(plan.stage, buckets, problem.accumulate)
         if isinstance(each, Collective)
     )
     return sent * (problem.nodes - 1) / problem.nodes

@@ -48,7 +48,7 @@ class Job:
     ) -> Job:
         """The job of a node; its seconds in the problem are those at `speed`."""
         buckets = problem.buckets(plan)
-        order = operations(plan.stage, buckets)
+        order = operations(plan.stage, buckets, problem.accumulate)
         seconds = {
             work: float(problem.seconds(plan, work)[node]) * speed
             for work in order

@@ -111,17 +111,18 @@ class Collective(NamedTuple):
 Operation = Compute | Collective
 
 
-def operations(stage: int, buckets: Sequence[Bucket]) -> tuple[Operation, ...]:
+def operations(stage: int, buckets: Sequence[Bucket], accumulate: int = 1) -> tuple[Operation, ...]:
     """Operations of an iteration, in the order in which every node begins them.
 
     Gradients of a bucket are reduced as soon as it has passed backward, beside the backward pass of
-    those before it. In stages 1 and 2 parameters are gathered after the update. In stage 3 a bucket
-    is gathered before its forward pass and again before its backward pass, while the bucket before
-    it in time is computed (prefetch), and dropped after each. The last one stays for its backward
+    those before it: of each of the `accumulate` batches in stages 2 and 3, of their sum in stages 0
+    and 1. In stages 1 and 2 parameters are gathered after the update. In stage 3 a bucket is
+    gathered before its forward pass and again before its backward pass, while the bucket before it
+    in time is computed (prefetch), and dropped after each. The last one stays for its backward
     pass, which comes next, and one with tied weights from its forward to its backward pass.
     """
-    order = list[Operation]()
-    ends = dict[Collective, int]()  # collective -> how many end until its end
+    order: list[Operation] = []
+    ends: dict[Collective, int] = {}  # collective -> how many have ended when it has
     count = 0
 
     def begin(kind: str, bucket: int) -> None:
@@ -134,21 +135,24 @@ def operations(stage: int, buckets: Sequence[Bucket]) -> tuple[Operation, ...]:
     def compute(lane: str, bucket: int, *needs: Collective) -> None:
         order.append(Compute(lane, bucket, max((ends.get(each, 0) for each in needs), default=0)))
 
-    every = range(len(buckets))
-    for bucket in every:
-        if stage == 3:
-            for gathered in every[:2] if bucket == 0 else every[bucket + 1 : bucket + 2]:
-                begin(ALL_GATHER, gathered)
-        compute("forward", bucket, Collective(ALL_GATHER, bucket))
+    every, last = range(len(buckets)), len(buckets) - 1
     reduce = REDUCE_SCATTER if stage else ALL_REDUCE
-    for bucket in reversed(every):
-        needs = [Collective(ALL_GATHER, bucket)]
-        if stage >= 2:
-            needs.append(Collective(reduce, bucket + IN_FLIGHT))
-        if stage == 3 and bucket and not buckets[bucket - 1].is_tied:
-            begin(ALL_GATHER, bucket - 1)
-        compute("backward", bucket, *needs)
-        begin(reduce, bucket)
+    for batch in range(accumulate):
+        for bucket in every:
+            if stage == 3:
+                for gathered in every[:2] if bucket == 0 else every[bucket + 1 : bucket + 2]:
+                    begin(ALL_GATHER, gathered)
+            compute("forward", bucket, Collective(ALL_GATHER, bucket))
+        for bucket in reversed(every):
+            needs = [Collective(ALL_GATHER, bucket)]
+            if stage >= 2:  # where the first bucket of the batch before has to be reduced, too
+                reduced = bucket + IN_FLIGHT if bucket < last else 0
+                needs.append(Collective(reduce, reduced))
+            if stage == 3 and bucket and not buckets[bucket - 1].is_tied:
+                begin(ALL_GATHER, bucket - 1)
+            compute("backward", bucket, *needs)
+            if stage >= 2 or batch == accumulate - 1:
+                begin(reduce, bucket)
     order.append(Compute("update", 0, count))
     if stage in {1, 2}:
         for bucket in every:

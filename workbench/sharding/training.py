@@ -73,12 +73,14 @@ class Setup(training.Setup):
             batch_size=self.batch_size,
             backward_over_forward=self.backward_over_forward,
         )
-        seconds = {
-            column: np.tile(times.table[column].to_numpy(), (len(self.cluster), 1))
+        forward_s, backward_s, update_s = (
+            np.tile(times.table[column].to_numpy(), (len(self.cluster), 1))
             for column in ("forward_s", "backward_s", "update_s")
-        }
+        )
         return Problem(
-            **seconds,
+            forward_s=forward_s,
+            backward_s=backward_s,
+            update_s=update_s,
             param_bytes=self.profile.table["param_bytes"].to_numpy(),
             links={(a, b): link for (a, b), link in self.cluster.links.items()},
             tied=tuple(weight.layers for weight in self.profile.tied),

@@ -63,17 +63,20 @@ def costs_of(problem: Problem, nodes: Sequence[int], cluster: Cluster) -> Sharde
     samples = equal(problem)
     times = [problem.layer_times(node, samples[node]).table for node in nodes]
     speeds = np.array([[problem.speeds[node]] for node in nodes])
-    seconds = {
-        column: np.stack([table[column].to_numpy() for table in times]) / speeds
+    forward_s, backward_s, update_s = (
+        np.stack([table[column].to_numpy() for table in times]) / speeds
         for column in ("forward_s", "backward_s", "update_s")
-    }
+    )
     needed = [problem.needed_bytes(samples[node]) for node in nodes]
     other = [max(0.0, (size or 0.0) - 2 * problem.model_bytes) for size in needed]
     limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
     return ShardedProblem(
-        **seconds,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=update_s,
         param_bytes=problem.profile.table["param_bytes"].to_numpy(),
         links=_equal_shares(cluster),
+        accumulate=problem.accumulate,
         tied=tuple(weight.layers for weight in problem.profile.tied),
         other_bytes=np.array(other),
         memory_bytes=np.array([np.inf if limit is None else limit for limit in limits]),
@@ -102,6 +105,7 @@ def _planned(
 ) -> Plan:
     """Simulate a plan."""
     nodes, samples = all_reduce.nodes(problem), equal(problem)
+    learnt = problem.accumulate * sum(samples.values())
     programs = partial(dry_run, sharded, sharding)
     memory = None
     if problem.memory is not None and sharding.stage:
@@ -117,12 +121,13 @@ def _planned(
         phrases.append("plain SGD has no state to share out")
     return Plan.of(
         problem,
-        [Phase(cluster, nodes, programs, sum(samples.values()))],
+        [Phase(cluster, nodes, programs, learnt)],
         predicted_s=predicted_s,
         learns_from=nodes,
         batches=samples,
         memory=memory,
         assumes=(*assumes(problem, samples), *phrases),
+        accumulates=problem.accumulate,
     )
 
 
