@@ -36,6 +36,7 @@ from workbench.comparison.learning import train_methods
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
 from workbench.memory import Arena, plan_memory
 from workbench.memory.executor import run
+from workbench.profiles import profile_model
 from workbench.training import initialise
 from workbench.training.models import make_model
 from workbench.utils.checks import UserError
@@ -206,12 +207,18 @@ def test_plans_take_in_simulation_what_is_predicted(name: str) -> None:
 
 @each_model
 def test_all_methods_are_compared_and_simulated(name: str) -> None:
-    """What a scan of Jacobians takes is known of the zoo's models alone."""
+    """What a scan of Jacobians takes is known of the zoo's models alone.
+
+    PipeDream cannot update a weight that several stages share.
+    """
     model, data = MODELS[name]()
     inputs = None if isinstance(model, str) else data.inputs
     table = compare(model, CLUSTER, BATCH, input_shape=inputs).frame
-    left = table.filter(pl.col("reason").is_not_null())["method"].to_list()
-    assert left == ([] if isinstance(model, str) else ["olpb", "bppsa"])
+    left = set(table.filter(pl.col("reason").is_not_null())["method"])
+    expected = set[str]() if isinstance(model, str) else {"olpb", "bppsa"}
+    if profile_model(model, inputs).tied:
+        expected.add("pipeline, pipedream")
+    assert left == expected
     of_cost_models = table.filter(pl.col("system").is_in(["DynaComm", "HierTrain", "OLPB"]))
     ratio = of_cost_models["samples_per_s"] / of_cost_models["predicted_samples_per_s"]
     assert ratio.drop_nulls().is_between(0.9, 1.1).all()
