@@ -81,7 +81,8 @@ class TestTrial:
         for name, plan in usable(problem, METHODS.values()).items():
             if plan.phases:
                 trial = Measurement.of(problem, plan, 1e9)
-                off = 0.02 if name == "gosgd" else 1e-6  # which sends at random
+                # GoSGD sends at random; PipeDream's steps repeat after several, not after each.
+                off = {"gosgd": 0.02, "pipeline, pipedream": 1e-3}.get(name, 1e-6)
                 rate = pytest.approx(plan.cost.samples_per_s, rel=off)
                 assert trial.samples_per_s == rate, name
                 taken_s = sum(
