@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from tests.comparison.clusters import clusters
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.comparison import METHODS, Problem, UnusableError
+from workbench.comparison.learning.sgd import Batches
 from workbench.comparison.memory import memory_of
+from workbench.comparison.methods import EQUAL
 from workbench.comparison.table import memory
 from workbench.profiles import profile_model
 
@@ -58,3 +60,11 @@ def test_model_that_fits_on_no_node_fits_on_several_together() -> None:
     rows = {name: memory(problem, METHODS[name].plan(problem)) for name in ("all-reduce", *NAMES)}
     assert [row["fits"] for row in rows.values()] == [False, False, False, True, True]
     assert rows["zero-2"]["memory_bytes"] <= room < rows["zero-1"]["memory_bytes"]
+
+
+def test_in_a_comparison_of_trainings_all_stages_share_the_batches_of_an_all_reduce() -> None:
+    problem = Problem(LENET, mesh(3, 1e8), 8)
+    methods = [METHODS[name] for name in ("all-reduce", *NAMES)]
+    drawn = {str(Batches.of(method, method.plan(problem), problem)) for method in methods}
+    assert len(drawn) == 1
+    assert {method.update for method in methods} == {EQUAL}
