@@ -44,7 +44,7 @@ def test_prediction_is_what_is_simulated_where_nothing_is_shared(name: str, node
 
 
 def test_gradients_travel_beside_the_backward_pass() -> None:
-    """Where both take about as long, half of the exchange at least is hidden."""
+    """At least half of the exchange is hidden where both take about as long."""
     problem = Problem(RESNET, mesh(4, 1e9), 8)
     plain, overlapping = (METHODS[name].plan(problem).cost for name in ("all-reduce", NAMES[0]))
     exchange_s = plain.iteration_s - problem.batch_s(0)

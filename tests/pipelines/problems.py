@@ -11,7 +11,7 @@ from workbench.pipelines import Plan, Problem, Stage
 
 
 def uniform(nodes: int, batch: int, *, link: Link | None = None, **changes: Any) -> Problem:
-    """As many equal layers as nodes: a second forward, two backward, links that take no time."""
+    """Problem of as many equal layers as nodes, with links that take no time."""
     link = link or Link(float("inf"))
     given: dict[str, Any] = {
         "forward_s": np.ones((nodes, nodes)),

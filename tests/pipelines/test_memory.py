@@ -44,7 +44,7 @@ class Model:
         return memory
 
     def before(self, layer: int) -> tuple[Tensor, ...]:
-        """What enters a layer; before the layer after the last, the outputs."""
+        """Tensors that enter a layer; before the layer after the last, the outputs."""
         with torch.no_grad():
             run = self.pieces.run(1, layer - 1, [self.inputs]) if layer > 1 else (self.inputs,)
         return tuple(tensor.detach().clone() for tensor in run)

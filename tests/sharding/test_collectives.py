@@ -115,7 +115,7 @@ def test_sums_have_the_bits_of_the_groups_order_whatever_arrives_first(
     kind: Callable[[Any], Any],
     weights: list[int] | None,
 ) -> None:
-    """Of any group of the nodes, in any order; a vector may have fewer elements than nodes."""
+    """Groups are of any nodes, in any order; a vector may have fewer elements than nodes."""
     vectors = np.random.default_rng(size).standard_normal((5, size)).astype(np.float32)
     vectors, factors = vectors[: len(group)], (weights or [])[: len(group)]
 

@@ -127,7 +127,7 @@ occupies, and what else it waits for, each with a latency."""
 
 
 def _cycle(problem: Problem, plan: Plan, number: int, node: int) -> Iterator[Event]:
-    """What a node does for ever, in order: backward, sums, update, then a forward pass further on.
+    """Operations of a node that repeat for ever: backward, sums, update, a later forward pass.
 
     Passes and messages of other nodes go by the same names.
     """

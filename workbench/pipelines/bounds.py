@@ -89,7 +89,7 @@ def _ends_s(problem: Problem, plan: Plan) -> dict[int, float]:
 
 
 def _seconds(problem: Problem, plan: Plan, step: Step, after: Step) -> list[tuple[float, float]]:
-    """Of each message of a step, seconds until it arrives and seconds on its link."""
+    """Seconds until each message of a step arrives, and seconds on its link."""
     size = float(problem.output_bytes[plan.stages[min(step.stage, after.stage)].last - 1])
     found = []
     for each in transfers(plan, step, after):

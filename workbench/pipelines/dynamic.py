@@ -33,7 +33,7 @@ class Replicas(NamedTuple):
 
 
 class Times:
-    """What stages and messages take, as the dynamic programme sees them: each computed once."""
+    """Seconds of stages and messages, each computed once for the dynamic programme."""
 
     def __init__(self, search: Search) -> None:
         self.search = search

@@ -114,7 +114,7 @@ def equal_nodes(problem: Problem) -> bool:
 
 
 class Search:
-    """What is computed once for a problem."""
+    """Values that are computed once for a problem."""
 
     def __init__(self, problem: Problem) -> None:
         check_kind("problem", problem, Problem, "a pipelines.Problem")
@@ -168,7 +168,7 @@ class Search:
             yield from self._wrapped(plan, depths)
 
     def _wrapped(self, plan: Plan, depths: list[int]) -> list[Plan]:
-        """Those that fit where the first and the last stage share the memory of their nodes."""
+        """Plans that fit where the first and the last stage share the memory of their nodes."""
         gpipe = plan.schedule == "gpipe"
         for most in range(depths[0], depths[0] - 1 if gpipe else 0, -1):
             held = [min(depth, most) for depth in depths]

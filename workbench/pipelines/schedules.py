@@ -311,7 +311,7 @@ def transfers(plan: Plan, step: Step, after: Step) -> list[Transfer]:
 
 @lru_cache(maxsize=1024)
 def _common_rows(before: Stage, after: Stage) -> list[tuple[int, int, int, int]]:
-    """Of each pair of replicas with samples in common: the nodes, the first and behind the last."""
+    """Pairs of replicas with samples in common: the nodes, the first and behind the last sample."""
     return [
         (sender, receiver, max(start, low), min(stop, high))
         for sender, start, stop in before.rows()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a node does in every iteration.
+    """Program of a node, the same in every iteration.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What the nodes share out, and how layers are grouped into buckets.
+    """States that nodes share out, and layers grouped into buckets.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class Setup(training.Setup):
 
     @property
     def problem(self) -> Problem:
-        """What planners plan with: nodes at speed 1."""
+        """Problem for the planners, with nodes at speed 1."""
         times = LayerTimes.from_flops(
             self.profile,
             flops_per_s=self.flops_per_s,

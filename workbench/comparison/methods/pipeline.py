@@ -197,7 +197,7 @@ class Pipeline:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What is assumed, a phrase each."""
+        """Assumptions, a phrase each."""
         plan, names = self.plan, self.problem.cluster.names
         phrases = ["samples are sent in every epoch, ahead of the batch that needs them"]
         unequal = [stage for stage in plan.stages if len({count for _, count in stage.samples}) > 1]

@@ -219,7 +219,7 @@ def ablation(corpus: Corpus, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sentences(name: str, table: pl.DataFrame) -> str:
-    """What a table of `errors` says, in two sentences."""
+    """Two sentences on a table of `errors`."""
     corpus = CORPORA[name]
     (row,) = table.filter(set="all not fitted on").iter_rows(named=True)
     met = "meets" if row["mean"] <= 100 * corpus.goal else "misses"

@@ -50,7 +50,7 @@ class Layers(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured apart from the plans.
+    """Layers and links, which were measured apart from the plans.
 
     Attributes
     ----------
