@@ -106,7 +106,8 @@ def kept_names(path: Path) -> tuple[set[str], set[str]]:
 
 def count_of_pictures(path: Path) -> int:
     """Figures, the explorer's own, and what is recorded beside what was run."""
-    figures = [one for kind in ("show", "table") for one in calls(path, kind)]
+    shown = [one for kind in ("show", "table") for one in calls(path, kind)]
+    figures = [one for one in shown if one.chart is not None]
     found = [recordings.load(system_of(path.stem), one.id) for one in figures]
     beside = [one for one in found if one is not None and one.scale == "paper"]
     explorer = {"explorer"} if "explor" in "".join(sources(path, "code")) else set()

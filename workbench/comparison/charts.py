@@ -202,7 +202,7 @@ def winners_by_size(scale: str) -> pl.DataFrame:
     """The fastest system by model and bandwidth: ``model, bandwidth_mbps, system, margin``."""
     nodes = [Node(f"node{n}", flops_per_s=SIZED_GFLOPS * 1e9) for n in range(SIZED_NODES)]
     rows = []
-    for model in MODELS_BY_SIZE if scale != "smoke" else MODELS_BY_SIZE[:1]:
+    for model in MODELS_BY_SIZE if scale != "smoke" else MODELS_BY_SIZE[:2]:
         profile = profile_model(model)
         for mbps in BANDWIDTHS_MBPS[scale]:
             cluster = full_mesh(nodes, Link(mbps * 1e6, overhead_s=200e-6))
