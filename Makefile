@@ -43,7 +43,7 @@ test: set-up chromium ## check style and types, run all tests, those in a browse
 	@echo "test: ruff"; $(BIN)/ruff check; $(BIN)/ruff format --check
 	@echo "test: mypy"; $(BIN)/mypy --num-workers $(JOBS)
 	@echo "test: pytest, $(JOBS) tests at a time"
-	@$(PYTEST) --hypothesis-profile=ci $(ARGS)
+	@$(PYTEST) --hypothesis-profile=ci --durations=10 $(ARGS)
 
 test-long: set-up chromium ## run all tests, with twenty times as many random cases and every model
 	@$(PYTEST) --hypothesis-profile=long -m "long or not long" $(ARGS)
