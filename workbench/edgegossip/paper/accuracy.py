@@ -26,11 +26,9 @@ from workbench.edgegossip.paper.titles import (
     TECHNIQUE_TITLES,
     by_method,
     curves,
-    data_title,
     learnt_title,
     lines,
     means,
-    model_title,
     spread,
 )
 from workbench.edgegossip.paper.trainings import (
@@ -48,11 +46,10 @@ from workbench.edgegossip.paper.trainings import (
     trainings,
 )
 from workbench.edgegossip.programs.trainer import EdgeGossip
-from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure, JointClaims
-from workbench.reproduction.scales import Scaled
-from workbench.reproduction.trainings import Mean, learnt_data
+from workbench.reproduction.scales import Scaled, seeds_from
+from workbench.reproduction.trainings import SEEDS, Mean, learnt_data, with_seeds
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.utils.checks import check_whole
 
@@ -451,6 +448,8 @@ def dropouts(
     scale: str,
     seed: int = 1,
     dataset: str = "auto",
+    *,
+    seeds: int | None = None,
     processes: int | None = None,
     folder: Path | None = None,
 ) -> pl.DataFrame:
@@ -459,16 +458,16 @@ def dropouts(
     ``one comes back`` (10 %: meanwhile its points are left out), ``two leave`` (20 %: the others
     take their points over), ``one slows down``, three times. A row per evaluated epoch.
     """
-    case = Case(MODELS[0], 10, seed=seed)
-    learning = learning_at(scale, case, dataset)
-    learning = learning._replace(epochs=5 * learning.epochs // 4)
-    points = len(learning.data.y_train)
-    epoch_s = total_s(deployed(case, points).course(learning.epochs)) / learning.epochs
-    asked = {
-        Training(case, method, learning, faults, patience_s=epoch_s): {"scenario": scenario}
-        for scenario, faults in _scenarios(epoch_s).items()
-        for method in ("gosgd", "edgegossip")
-    }
+    asked: dict[Training, dict[str, str]] = {}
+    for case in with_seeds([Case(MODELS[0], 10)], seeds_from(seed, seeds, SEEDS.at(scale))):
+        learning = learning_at(scale, case, dataset)
+        learning = learning._replace(epochs=5 * learning.epochs // 4)
+        points = len(learning.data.y_train)
+        epoch_s = total_s(deployed(case, points).course(learning.epochs)) / learning.epochs
+        for scenario, faults in _scenarios(epoch_s).items():
+            for method in ("gosgd", "edgegossip"):
+                training = Training(case, method, learning, faults, patience_s=epoch_s)
+                asked[training] = {"scenario": scenario}
     about = "scenario", "method", "platforms", "dataset", "learner", "train_samples", "seed"
     return train_each("Drop-outs", asked, scale, processes, folder).select(*about, *CURVE)
 
@@ -486,13 +485,8 @@ def _scenarios(epoch_s: float) -> dict[str, tuple[Fault, ...]]:
 
 def draw_dropouts(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time while platforms fail, a panel per scenario."""
-    row = frame.row(0, named=True)
-    title = [
-        "Ten platforms, some of which fail",
-        *parts.trained(frame)[1],
-        f"{model_title(row['learner'])} learns {row['train_samples']:,} "
-        f"{data_title(row['dataset'])}; one seed (simulated)",
-    ]
+    alone = frame.with_columns(model="learner")  # trained with its own times
+    title = learnt_title(alone, "Ten platforms, some of which fail")
     return by_method(frame, "scenario", pl.col("scenario"), title, height=100)
 
 
