@@ -183,3 +183,37 @@ def test_every_order_can_fail(kept: Stored) -> None:
     slowed = kept.with_value("fig8", "total_s", 1e9, planner="dynacomm")
     assert kept.value("order.optimal") is True
     assert kept.value("order.optimal", fig8=slowed) is False
+
+
+@pytest.mark.parametrize(
+    ("claim", "column", "value", "where"),
+    [
+        ("order.dominates fig5", "communication_alone_s", 0.1, {"model": "vgg19"}),
+        ("order.dominates fig5", "communication_alone_s", 9.0, {"model": "googlenet"}),
+        ("order.bwd32_close fig6", "reduced_percent", 1.0, {"planner": "ibatch"}),
+        ("order.bwd32_hidden fig6", "communication_alone_s", 1.0, {"model": "googlenet"}),
+        ("order.bwd32_transmissions fig6", "transmissions", 999, {"planner": "ibatch"}),
+        ("order.fwd16_unhidden fig7", "communication_alone_s", 0.0, {"model": "vgg19"}),
+        ("order.backward_longer fig8", "computation_alone_s", 0.0, {"model": "vgg19"}),
+        ("order.bwd16_more fig8", "reduced_percent", 1.0, {"model": "vgg19"}),
+        ("fig9a.above_lbl fig9a", "reduced_percent", -99.0, {"batch_size": 24}),
+        ("fig9b.slow fig9b", "reduced_percent", 99.0, {"bandwidth_mbps": 1000}),
+        ("fig9b.iteration fig9b", "total_s", 99.0, {"bandwidth_mbps": 10_000}),
+        ("fig11.diverge fig11", "speedup", 0.1, {"workers": 1, "planner": "ibatch"}),
+        ("fig11.diverge fig11", "speedup", 7.0, {"workers": 8}),
+    ],
+)
+def test_each_ordering_of_the_text_can_fail(
+    claim: str, column: str, value: float, where: dict[str, object], kept: Stored
+) -> None:
+    name, figure = claim.split()
+    assert kept.value(name) is True
+    other = kept.with_value(figure, column, value, **where)
+    assert kept.value(name, **{figure: other}) is False
+
+
+def test_transmissions_are_those_of_the_plans(kept: Stored) -> None:
+    fig6 = kept.frames["fig6"].filter(model="vgg19")
+    counts = dict(fig6.select("planner", "transmissions").iter_rows())
+    assert counts["sequential"] == 1
+    assert counts["layer_by_layer"] == paper_testbed().costs("vgg19", 32).layers

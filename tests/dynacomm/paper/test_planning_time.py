@@ -1,11 +1,13 @@
 """Table I and Fig. 12: what is timed, and what it answers."""
 
 import importlib
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.expectations import Stored, assert_tells_every_step
+from tests.oracles.dynacomm import ibatch_from_first
 from workbench.clusters import load_testbed
 from workbench.dynacomm.paper import planning_time
 from workbench.dynacomm.paper.testbed import MODELS
@@ -78,6 +80,30 @@ def test_the_exponent_is_the_slope_of_large_chains_only(kept: Stored) -> None:
 
     for layers, exponent in (((100, 200, 400, 800), pytest.approx(2.5)), ((50, 100, 200), None)):
         assert kept.value("fig12.exponent", fig12=chains(*layers)) == exponent
+
+
+class Counted(list[float]):
+    """Seconds of layers that count how many of them are summed."""
+
+    summed = 0
+
+    def __getitem__(self, layers: Any) -> Any:
+        found = super().__getitem__(layers)
+        Counted.summed += len(found) if isinstance(layers, slice) else 0
+        return found
+
+
+def test_as_printed_a_greedy_sums_as_much_as_the_programme_takes_steps() -> None:
+    """What the cause of Table I's and Fig. 12's misses says."""
+    layers, before = 60, Counted.summed
+    ibatch_from_first(Counted([1.0] * layers), Counted([1.0] * layers), 1.0)
+    summed = Counted.summed - before
+    assert layers**3 / 3 < summed < layers**3 / 2
+    steps = sum(m * m for m in range(1, layers + 1)) / 2
+    assert steps == pytest.approx(layers**3 / 6, rel=0.05)
+    why = planning_time.FIG12.causes["dynacomm.fig12.crossing_fwd"].why
+    assert "L^3 / 3 additions" in why
+    assert "L^3 / 6 steps" in why
 
 
 @pytest.mark.parametrize("figure", [planning_time.FIG12, planning_time.TABLE1], ids=lambda f: f.id)

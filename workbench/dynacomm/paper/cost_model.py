@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.dynacomm.costs import Iteration, Phase, iteration
+from workbench.dynacomm.costs import Iteration, Phase, Plan, iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, MODELS, WORKERS, saved_percent, variant
 from workbench.dynacomm.paper.titles import (
     MODEL_TITLES,
@@ -23,9 +23,12 @@ from workbench.dynacomm.paper.titles import (
 )
 from workbench.dynacomm.planners import PLANNERS
 from workbench.figures import parts
-from workbench.reproduction.claims import Answer, Cause, tolerance
+from workbench.reproduction.claims import Answer, Cause, paper_value, tolerance
 from workbench.reproduction.figure import Answering, Figure, JointClaims, at
 from workbench.reproduction.scales import Scaled
+
+COMPARED = ("dynacomm", "ibatch", "layer_by_layer")
+"""Strategies that the paper compares, beside the sequential one."""
 
 
 def saved_times(
@@ -38,14 +41,15 @@ def saved_times(
     """A direction of an iteration, or ``"iteration"``, by planner, as parts of the sequential time.
 
     Models, batch sizes and bandwidths may be several; repeated ones count once. A row per case and
-    planner: the setting, ``computation_alone_s``, ``overlap_s``, ``communication_alone_s``,
-    ``total_s``, ``normalised`` (over the sequential total) and ``reduced_percent``, as
-    `saved_percent`.
+    planner: the setting, ``transmissions``, ``computation_alone_s``, ``overlap_s``,
+    ``communication_alone_s``, ``total_s``, ``normalised`` (over the sequential total) and
+    ``reduced_percent``, as `saved_percent`.
     """
     rows = []
     for mbps, size, name in product(_each(bandwidth_mbps), _each(batch_size), _each(model)):
         costs = variant(workers, mbps).costs(name, size)
-        done = {planner: iteration(costs, plan(costs)) for planner, plan in PLANNERS.items()}
+        plans = {planner: plan(costs) for planner, plan in PLANNERS.items()}
+        done = {planner: iteration(costs, plan) for planner, plan in plans.items()}
         sequential = done["sequential"]
         for planner, own in done.items():
             phase, whole = _phase(own, direction), _phase(sequential, direction)
@@ -56,6 +60,7 @@ def saved_times(
                 "workers": workers,
                 "direction": direction,
                 "planner": planner,
+                "transmissions": _transmissions(plans[planner], direction),
                 **{part: getattr(phase, part) for part in PARTS},
                 "total_s": phase.total_s,
                 "normalised": phase.total_s / whole.total_s,
@@ -71,6 +76,11 @@ def _each(values: Any) -> Iterable[Any]:
 
 def _phase(done: Iteration, direction: str) -> Phase:
     return {"forward": done.forward, "backward": done.backward, "iteration": done.both}[direction]
+
+
+def _transmissions(plan: Plan, direction: str) -> int:
+    counts = {"forward": len(plan.forward_cuts) + 1, "backward": len(plan.backward_cuts) + 1}
+    return counts[direction] if direction in counts else sum(counts.values())
 
 
 def draw_direction(frame: pl.DataFrame) -> alt.FacetChart:
@@ -131,16 +141,77 @@ def _ibatch(model: str, frame: pl.DataFrame, *, slower: bool) -> Answer | None:
     return Answer(ibatch_s > layers_s if slower else ibatch_s < layers_s, detail)
 
 
-def _alike(frame: pl.DataFrame) -> Answer | None:
-    """Whether all planners of the paper save alike on GoogLeNet, as on VGG-19."""
-    saved = frame.filter(batch_size=32).pivot("planner", index="model", values="reduced_percent")
-    compared = saved.filter(pl.col("model").is_in(["vgg19", "googlenet"]))
-    if len(compared) < 2:
+def _alike(models: Sequence[str], frame: pl.DataFrame) -> Answer | None:
+    """Whether all planners of the paper save alike on each of these models."""
+    known = frame.filter(pl.col("model").is_in(models), batch_size=32)
+    if known["model"].n_unique() < len(models):
         return None
-    percents = compared.select("dynacomm", "ibatch", "layer_by_layer").rows()
-    alike = all(max(of) - min(of) <= tolerance("percent", max(of)) for of in percents)
-    ours = ", ".join(f"{percent:.1f}" for percent in percents[-1])
-    return Answer(alike, f"DynaComm, iBatch, layer by layer: {ours} %, cost model")
+    saved = known.pivot("planner", index="model", values="reduced_percent")
+    percents = {model: own for model, *own in saved.select("model", *COMPARED).iter_rows()}
+    alike = all(
+        max(percents[model]) - min(percents[model]) <= tolerance("percent", max(percents[model]))
+        for model in models
+    )
+    ours = "/".join(f"{percent:.1f}" for percent in percents[models[-1]])
+    planners = "DynaComm, iBatch, layer by layer"
+    return Answer(alike, f"{planners}: {ours} % on {MODEL_TITLES[models[-1]]}, cost model")
+
+
+def _by_model(frame: pl.DataFrame, planner: str, value: pl.Expr) -> dict[str, float]:
+    rows = frame.filter(planner=planner).select("model", value=value)
+    return dict(rows.iter_rows())
+
+
+def _of_all(holds: Iterable[bool], told: str) -> Answer | None:
+    """Whether something holds for each of the paper's models; None if one is missing."""
+    each = list(holds)
+    if len(each) < len(MODELS):
+        return None
+    return Answer(all(each), f"{told} on {sum(each)} of {len(each)} models, cost model")
+
+
+def _dominates(frame: pl.DataFrame) -> Answer | None:
+    """Whether communication takes longer than computation on VGG-19, and not on GoogLeNet."""
+    alone = pl.col("communication_alone_s") / pl.col("computation_alone_s")
+    ratios = _by_model(frame, "sequential", alone)
+    if not ratios.keys() >= {"vgg19", "googlenet"}:
+        return None
+    vgg19, googlenet = ratios["vgg19"], ratios["googlenet"]
+    detail = f"communication over computation {vgg19:.2f} and {googlenet:.2f}, cost model"
+    return Answer(vgg19 > 1 > googlenet, detail)
+
+
+_UNHIDDEN = pl.col("communication_alone_s") / (
+    pl.col("communication_alone_s") + pl.col("overlap_s")
+)
+"""Share of communication that nothing overlaps."""
+
+
+def _hidden(frame: pl.DataFrame) -> Answer | None:
+    """Whether DynaComm overlaps almost all communication, up to near's tenth."""
+    shares = _by_model(frame, "dynacomm", _UNHIDDEN).values()
+    return _of_all((share <= 0.1 for share in shares), "nine tenths overlap")
+
+
+def _more_unhidden(halved: pl.DataFrame, whole: pl.DataFrame) -> Answer | None:
+    """Whether more of DynaComm's communication stays unhidden when the batch is halved."""
+    more, less = (_by_model(frame, "dynacomm", _UNHIDDEN) for frame in (halved, whole))
+    return _of_all((more[model] > less[model] for model in more if model in less), "more")
+
+
+def _sends_most(frame: pl.DataFrame) -> Answer | None:
+    """Whether sending layer by layer takes more transmissions than the other two."""
+    counts = frame.pivot("planner", index="model", values="transmissions").select(COMPARED)
+    most = (layers > max(ours, ibatch) for ours, ibatch, layers in counts.iter_rows())
+    return _of_all(most, "more")
+
+
+def _more_in_backward(
+    planner: str, value: str, forward: pl.DataFrame, backward: pl.DataFrame
+) -> Answer | None:
+    """Whether a value of a planner is larger backward than forward."""
+    less, more = (_by_model(frame, planner, pl.col(value)) for frame in (forward, backward))
+    return _of_all((more[model] > less[model] for model in more if model in less), "more")
 
 
 def _percents(frame: pl.DataFrame, field: str) -> pl.DataFrame:
@@ -165,14 +236,51 @@ def _ibatch_below(frame: pl.DataFrame) -> Answer | None:
     return Answer(wrong.is_empty(), detail)
 
 
-def _bandwidths(frame: pl.DataFrame) -> Answer | None:
-    saved = {row["bandwidth_mbps"]: row for row in _percents(frame, "bandwidth_mbps").to_dicts()}
-    if not {1000, 5000, 10_000} <= set(saved):
+def _above_layers(frame: pl.DataFrame) -> Answer | None:
+    """Whether DynaComm and iBatch save more than layer by layer up to the stated batch size."""
+    peak = paper_value("dynacomm.fig9a.peak_batch")
+    small = _percents(frame, "batch_size").filter(pl.col("batch_size") <= peak)
+    if small.is_empty():
         return None
-    low, middle, high = (saved[mbps] for mbps in (1000, 5000, 10_000))
+    both = pl.min_horizontal("dynacomm", "ibatch")
+    above = small.filter(both > pl.col("layer_by_layer"))
+    detail = f"at {len(above)} of {len(small)} batch sizes up to {peak:g}, cost model"
+    return Answer(len(above) == len(small), detail)
+
+
+def _bandwidths(frame: pl.DataFrame) -> Answer | None:
+    if (rows := _stated_bandwidths(frame, "reduced_percent")) is None:
+        return None
+    low, middle, high = rows
     holds = all(middle[name] > high[name] > low[name] for name in ("dynacomm", "ibatch"))
     ours = ", ".join(f"{row['dynacomm']:.1f}" for row in (low, middle, high))
     return Answer(holds, f"DynaComm {ours} % at 1, 5, 10 Gbit/s, cost model")
+
+
+def _stated_bandwidths(frame: pl.DataFrame, value: str) -> list[dict[str, float]] | None:
+    """A value by planner at the three bandwidths that the paper speaks of."""
+    by_mbps = frame.pivot(on="planner", index="bandwidth_mbps", values=value)
+    rows = {row["bandwidth_mbps"]: row for row in by_mbps.to_dicts()}
+    stated = (1000, 5000, 10_000)
+    return [rows[mbps] for mbps in stated] if rows.keys() >= set(stated) else None
+
+
+def _least_when_slow(frame: pl.DataFrame) -> Answer | None:
+    """Whether each strategy saves least at the lowest bandwidth."""
+    if (rows := _stated_bandwidths(frame, "reduced_percent")) is None:
+        return None
+    low, *higher = rows
+    holds = all(low[name] < row[name] for name in COMPARED for row in higher)
+    ours = ", ".join(f"{low[name]:.1f}" for name in COMPARED)
+    return Answer(holds, f"DynaComm, iBatch, layer by layer {ours} % at 1 Gbit/s, cost model")
+
+
+def _faster_link(frame: pl.DataFrame) -> Answer | None:
+    """Whether DynaComm's iteration is shorter at 10 than at 5 Gbit/s."""
+    if (rows := _stated_bandwidths(frame, "total_s")) is None:
+        return None
+    _, middle_s, high_s = (row["dynacomm"] for row in rows)
+    return Answer(high_s < middle_s, f"{middle_s:.2f} and {high_s:.2f} s, cost model")
 
 
 def _reductions(
@@ -187,12 +295,9 @@ def _reductions(
     }
 
 
-_PAPER = at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS)
 _OURS = [(model, "dynacomm") for model in MODELS]
 _COMPARED = [
-    (model, planner)
-    for model in ("vgg19", "inception_v4", "resnet152")
-    for planner in ("dynacomm", "ibatch", "layer_by_layer")
+    (model, planner) for model in ("vgg19", "inception_v4", "resnet152") for planner in COMPARED
 ]
 
 
@@ -209,7 +314,7 @@ def _direction(
         chart=draw_direction,
         answers=answers,
         causes=causes or {},
-        at_paper=_PAPER,
+        at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, batch_size=batch_size),
     )
 
 
@@ -221,7 +326,8 @@ FIG5 = _direction(
         **_reductions("fwd", 32, _COMPARED),
         "dynacomm.order.ibatch_inception": partial(_ibatch, "inception_v4", slower=True),
         "dynacomm.order.ibatch_resnet": partial(_ibatch, "resnet152", slower=False),
-        "dynacomm.order.googlenet_fwd32": _alike,
+        "dynacomm.order.googlenet_fwd32": partial(_alike, ("vgg19", "googlenet")),
+        "dynacomm.order.dominates": _dominates,
     },
     {
         "dynacomm.order.googlenet_fwd32": Cause(
@@ -246,7 +352,10 @@ FIG6 = _direction(
         **_reductions(
             "bwd", 32, [*_COMPARED[:3], ("inception_v4", "dynacomm"), ("resnet152", "dynacomm")]
         ),
-        "dynacomm.order.googlenet_bwd32": _alike,
+        "dynacomm.order.googlenet_bwd32": partial(_alike, ("vgg19", "googlenet")),
+        "dynacomm.order.bwd32_close": partial(_alike, MODELS),
+        "dynacomm.order.bwd32_hidden": _hidden,
+        "dynacomm.order.bwd32_transmissions": _sends_most,
     },
 )
 
@@ -258,7 +367,7 @@ ITERATIONS = Figure(
     id="iterations",
     compute=partial(saved_times, "iteration", batch_size=(32, 16)),
     answers={**_reductions("iter", 32, _OURS), **_reductions("iter", 16, _OURS)},
-    at_paper=_PAPER,
+    at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS),
 )
 
 FIG9A = Figure(
@@ -272,6 +381,7 @@ FIG9A = Figure(
     },
     answers={
         "dynacomm.fig9a.peak_batch": _end_of_plateau,
+        "dynacomm.fig9a.above_lbl": _above_layers,
         "dynacomm.fig9a.ibatch_below_lbl": _ibatch_below,
     },
     at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, model="resnet152"),
@@ -285,10 +395,26 @@ FIG9B = Figure(
         saved_times, "iteration", model="resnet152", bandwidth_mbps=range(1000, 10_001, 1000)
     ),
     chart=draw_by_bandwidth,
-    answers={"dynacomm.fig9b.shape": _bandwidths},
+    answers={
+        "dynacomm.fig9b.shape": _bandwidths,
+        "dynacomm.fig9b.slow": _least_when_slow,
+        "dynacomm.fig9b.iteration": _faster_link,
+    },
     at_paper=at(workers=WORKERS, model="resnet152", batch_size=32),
 )
 
 NEVER_SLOWER = JointClaims(
     (FIG5, FIG6, FIG7, FIG8), answers={"dynacomm.order.optimal": _never_slower}
+)
+
+HALVED = JointClaims((FIG7, FIG5), answers={"dynacomm.order.fwd16_unhidden": _more_unhidden})
+
+BACKWARD = JointClaims(
+    (FIG7, FIG8),
+    answers={
+        "dynacomm.order.backward_longer": partial(
+            _more_in_backward, "sequential", "computation_alone_s"
+        ),
+        "dynacomm.order.bwd16_more": partial(_more_in_backward, "dynacomm", "reduced_percent"),
+    },
 )

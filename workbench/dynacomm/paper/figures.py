@@ -15,6 +15,8 @@ FIGURES = (
     cost_model.FIG7,
     cost_model.FIG8,
     cost_model.NEVER_SLOWER,
+    cost_model.HALVED,
+    cost_model.BACKWARD,
     cost_model.ITERATIONS,
     cost_model.FIG9A,
     cost_model.FIG9B,
