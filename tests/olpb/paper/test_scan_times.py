@@ -109,6 +109,35 @@ def test_milliseconds_are_those_at_the_ends_of_the_delays() -> None:
     assert answer(FIG11, "olpb.fig11.olpb", frame).ours == pytest.approx(2)
 
 
+@pytest.mark.parametrize(("ms", "holds"), [(99.0, True), (101.0, False)])
+def test_olpb_is_below_bppsa_and_three_levels_below_two_at_every_number_of_nodes(
+    ms: float, holds: bool
+) -> None:
+    rows = [
+        (curve, nodes, 20.0, 1, "hillis_steele", 90.0 if curve == "olpb_l3" else 100.0)
+        for curve in ("olpb_l2", "olpb_l3")
+        for nodes in (4, 32)
+    ]
+    bppsa = [("bppsa", 4, 20.0, 1, "hillis_steele", 110.0)]
+    bppsa += [("bppsa", 32, 20.0, 1, "hillis_steele", 200.0 - ms)]
+    frame = timed(*rows, *bppsa)
+    assert answer(FIG10, "olpb.fig10.order", frame).ours is holds
+    three = timed(*rows[:3], ("olpb_l3", 32, 20.0, 1, "hillis_steele", ms))
+    inception = three.with_columns(model=pl.lit("inception_v3"))
+    assert answer(FIG10, "olpb.fig10.level", inception).ours is holds
+
+
+@pytest.mark.parametrize(("ms", "slower"), [(150.0, True), (250.0, False)])
+def test_olpb_rises_slower_by_factors(ms: float, slower: bool) -> None:
+    delays = (("bppsa", 5.0, 200.0), ("bppsa", 40.0, 400.0), ("olpb_l2", 5.0, 100.0))
+    ends = (("olpb_l2", 40.0, 110.0), ("olpb_l3", 5.0, 100.0), ("olpb_l3", 40.0, ms))
+    frame = timed(*((curve, 32, p, 1, "hillis_steele", at) for curve, p, at in (*delays, *ends)))
+    assert answer(FIG11, "olpb.fig11.slower.squeezenet", frame).ours is slower
+    assert answer(FIG11, "olpb.fig11.rises", frame).ours is True
+    falling = frame.with_columns(backward_s=1 / pl.col("backward_s"))
+    assert answer(FIG11, "olpb.fig11.rises", falling).ours is False
+
+
 @pytest.mark.parametrize(("tree_ms", "holds"), [(29.0, True), (31.0, False)])
 def test_the_faster_scan_is_so_at_every_batch_size(tree_ms: float, holds: bool) -> None:
     frame = timed(
