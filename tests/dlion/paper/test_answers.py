@@ -65,7 +65,7 @@ class TestAllClaims:
     def test_each_is_answered_or_says_what_it_waits_for(self, smoke: Smoke) -> None:
         """Small trainings say nothing of what is learnt; the others answer."""
         card = of_frames("dlion", stored_frames(smoke, "dlion"), scale="smoke")
-        assert len(card.rows) == len(claims_of("dlion")) == 85
+        assert len(card.rows) == len(claims_of("dlion")) == 90
         answered = {row.claim.id for row in card.rows if row.verdict != "not run"}
         small = ("dlion.table1.", "dlion.models.", "dlion.cores.", "dlion.fig6.step.first")
         assert {one for one in claims_of("dlion") if one.startswith(small)} <= answered
@@ -149,6 +149,50 @@ class TestOrders:
         for wan, holds in ((WAN, True), ({**WAN, **changed}, False)):
             fig15 = everywhere({"homo_a": LAN, "homo_b": wan, "hetero_net_a": wan})
             assert answers(fig15=fig15)[claim].ours is holds
+
+    @pytest.mark.parametrize(
+        ("figure", "claim", "where"),
+        [
+            ("fig11", "unequal_systems", ("homo_a", "hetero_sys_a", "hetero_sys_b")),
+            ("fig15", "unequal_links", ("homo_b", "hetero_net_a")),
+        ],
+    )
+    def test_gains_where_systems_are_unequal(
+        self, figure: str, claim: str, where: Sequence[str]
+    ) -> None:
+        """One system may gain less, as in the paper; the mean decides."""
+        less = {**LAN, "dlion": 0.62, "ako": 0.59}
+        equal, *unequal = where
+        for more, holds in (
+            ({**less, "ako": 0.62, "hop": 0.3}, True),
+            ({**less, "hop": 0.7}, False),
+        ):
+            rows = everywhere({equal: less, **dict.fromkeys(unequal, more)})
+            found = answers(**{figure: rows})
+            assert found[f"{figure}.{claim}"].ours is holds
+        without_hop = answers(**{figure: rows.filter(pl.col("system") != "hop")})
+        assert f"{figure}.{claim}" not in without_hop
+
+    @pytest.mark.parametrize(("hop", "holds"), [(0.57, True), (0.5, False)])
+    def test_fig13(self, hop: float, holds: bool) -> None:
+        """6 points of 60 % are near."""
+        fig13 = everywhere(
+            {"homo_a": LAN, "hetero_cpu_a": {**LAN, "hop": hop}, "hetero_cpu_b": LAN}
+        )
+        assert answers(fig13=fig13)["fig13.alike"].ours is holds
+        without_hop = answers(fig13=fig13.filter(pl.col("system") != "hop"))
+        assert "fig13.alike" not in without_hop
+
+    def test_largest_gain_of_all_figures(self) -> None:
+        slow, fast = ({**LAN, "baseline": top1} for top1 in (0.3, 0.2))
+        first = everywhere({"homo_a": LAN, "hetero_sys_a": slow})
+        others = {"fig15": everywhere({"homo_a": LAN, "homo_b": fast}), "fig18": first.head(0)}
+        found = answers(fig11=first, **others)
+        assert "speedup.cpu_cluster" not in found
+        others["fig18"] = everywhere({"dynamic_sys_a": slow})
+        found = answers(fig11=first, **others)
+        assert found["speedup.cpu_cluster"].ours == pytest.approx(2)
+        assert "over baseline in homo_b" in found["speedup.cpu_cluster"].detail
 
     @pytest.mark.parametrize(("ours", "holds"), [((0.6, 0.61), True), ((0.6, 0.5), False)])
     def test_fig16(self, ours: Sequence[float], holds: bool) -> None:
@@ -237,6 +281,14 @@ class TestTransfers:
         found = answers(fig9=frame(*rows, *others))["fig9a.period"]
         assert found.ours is holds
         assert shown in found.detail
+
+    @pytest.mark.parametrize(("early_s", "holds"), [(650.0, True), (670.0, False)])
+    def test_fig9a_early(self, early_s: float, holds: bool) -> None:
+        """60 s of 600 s are near."""
+        rows = [*reaching(600.0, period=100), *reaching(900.0, period=1000)]
+        found = answers(fig9=frame(*rows, *reaching(early_s, early=500)))["fig9a.early"]
+        assert found.ours is holds
+        assert "fig9a.early" not in answers(fig9=frame(*rows))
 
     @pytest.mark.parametrize(
         ("top1", "holds"),

@@ -15,7 +15,7 @@ from workbench.dlion.paper.accuracy import final, gains
 from workbench.dlion.paper.figures import FIGURES
 from workbench.profiles import profile_model
 from workbench.reproduction import recordings, systems
-from workbench.reproduction.claims import Answer, Cause, paper_value, tolerance, verdicts
+from workbench.reproduction.claims import Answer, Cause, claims_of, paper_value, tolerance, verdicts
 from workbench.reproduction.figure import answers_of
 
 RECORDED = ("fig11", "fig13", "fig15", "fig16", "fig18", "fig21", "candidates", "not_sent")
@@ -49,7 +49,7 @@ def answers() -> dict[str, Answer]:
 def beyond(claim: str) -> float:
     """By how much a claim is missed."""
     off = abs(float(answers()[claim].ours or 0) - paper_value(claim))
-    return off - tolerance("percent", paper_value(claim))
+    return off - tolerance(claims_of("dlion")[claim].unit, paper_value(claim))
 
 
 def missed() -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import Stored
-from workbench.edgegossip.paper import accuracy
+from workbench.edgegossip.paper import accuracy, prediction
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.reproduction import recordings
 
@@ -38,7 +38,7 @@ def test_accuracy_waits_for_three_seeds() -> None:
     waiting = {claim: answer.not_run for claim, answer in answers(STORED).items() if answer.not_run}
     learnt = (
         *("accuracy_loss", "alg2.important", "alg2.literal", "fig3.histogram", "fig5.accuracy"),
-        *("fig12.unbalance", "fig13.ratio"),
+        *("fig12.unbalance", "fig13.ratio", "models.alike"),
     )
     assert waiting == dict.fromkeys((f"edgegossip.{name}" for name in learnt), "takes 3 seeds")
 
@@ -178,6 +178,12 @@ def overheads(mean_s: pl.Expr) -> pl.DataFrame:
         ("fig3_times.slow", lambda: techniques("pca_lsh", 9.0), True),  # ten times in the mean
         ("fig3_times.slow", lambda: techniques("pca_lsh"), False),
         ("fig3_times.slow", lambda: techniques("pca_lsh", 0.9), False),
+        ("fig3_times.histogram_time", techniques, True),
+        (
+            "fig3_times.histogram_time",
+            lambda: with_value(techniques(), "total_s", 1.2, technique="histogram_kmeans"),
+            False,
+        ),
         ("fig3.histogram", techniques, True),
         (
             "fig3.histogram",
@@ -189,6 +195,8 @@ def overheads(mean_s: pl.Expr) -> pl.DataFrame:
         ("fig7.kmeans_dominates", lambda: generation(0.4, 0.1), False),
         ("fig7.isvd_dominates", lambda: generation(0.4, 0.1), True),
         ("fig7.isvd_dominates", lambda: generation(0.6, 0.1), False),
+        ("fig7.short", lambda: generation(0.6, 0.1), True),
+        ("fig7.short", lambda: with_value(generation(0.6, 0.1), "total_s", 40.0, ratio=5.0), False),
         ("fig8.inverse", lambda: STORED["fig8"], True),
         (
             "fig8.inverse",
@@ -219,6 +227,14 @@ def overheads(mean_s: pl.Expr) -> pl.DataFrame:
         ("fig10.sort_disk", lambda: shrinking("disk", "sort"), False),
         ("fig10.fluctuations", lambda: STORED["fig10"], False),
         ("fig10.fluctuations", spreading, True),
+        ("fig10.sort_intensive", lambda: STORED["fig10"], True),
+        ("fig10.sort_intensive", lambda: shrinking("disk", "sort"), False),
+        ("fig10.sort_fluctuates", lambda: STORED["fig10"], True),
+        (
+            "fig10.sort_fluctuates",
+            lambda: with_value(STORED["fig10"], "two_sd", 9e9, workload="wordcount"),
+            False,
+        ),
         ("fig11.size", lambda: overheads(pl.col("size_bytes")), True),
         ("fig11.size", lambda: overheads(-pl.col("size_bytes")), False),
         ("fig11.sort", lambda: overheads(pl.col("workload") == "sort"), True),
@@ -233,6 +249,37 @@ def test_each_ordering_can_hold_and_fail(
     figure, _, name = claim.partition(".")
     found = answers({figure: frame()})
     assert found[f"edgegossip.{figure.removesuffix('_times')}.{name}"].ours is holds
+
+
+def test_models_are_much_smaller_and_similarly_accurate() -> None:
+    assert value("models.smaller") is True
+    larger = with_value(STORED["models"], "parameters", 6_000_000, model="squeezenet_cifar")
+    assert value("models.smaller", models=larger) is False
+    assert value("models.alike", fig5=trained("fig5")) is True
+    lower = with_value(trained("fig5"), "top1", 0.8, model="squeezenet_cifar")
+    assert value("models.alike", fig5=lower) is False
+    alone = trained("fig5").filter(model="lenet5")
+    assert answers({"fig5": alone})["edgegossip.models.alike"].not_run
+
+
+def test_readings_differ_by_less_than_their_noise() -> None:
+    """What the cause of Fig. 11's misses says, of the recorded samples."""
+    readings = (
+        pl.read_csv(prediction.RECORDED)
+        .filter(pl.col("size_bytes") > 0)
+        .with_columns(
+            both_s=pl.col("sample_s") + pl.col("report_s"),
+            is_large=pl.col("size_bytes") > pl.col("size_bytes").unique().median(),
+        )
+    )
+    for claim, by in (("size", "is_large"), ("sort", "workload")):
+        one, other = (part["both_s"].to_numpy() for _, part in readings.group_by(by))
+        error = np.sqrt(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
+        assert abs(one.mean() - other.mean()) < error
+        (low, high), (least, most) = (np.quantile(each, (0.25, 0.75)) for each in (one, other))
+        assert low < most
+        assert least < high
+        assert prediction.FIG11.causes[f"edgegossip.fig11.{claim}"].kind == "noise"
 
 
 def test_figure_8_is_read_as_the_paper_defines_it() -> None:

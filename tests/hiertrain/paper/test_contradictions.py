@@ -8,6 +8,8 @@ from workbench.hiertrain.paper.figures import FIGURES
 from workbench.hiertrain.paper.testbed import MODELS, Constants, Testbed
 from workbench.reproduction.claims import tolerance
 
+CLOUD = "hiertrain.fig7.alexnet.all_cloud"
+
 
 @pytest.mark.parametrize(
     ("claim", "row", "kind"),
@@ -29,6 +31,17 @@ def test_a_paper_contradicts_itself_only_beyond_what_is_near(
     assert cause.kind == kind
     assert (by_near > allowed) == (kind == "paper")
     assert f"{allowed:.3g}" in cause.why
+
+
+def test_one_link_after_the_other_contradicts_the_speed_ups() -> None:
+    frame = contradictions()
+    by_near, in_turn = frame["needed_by_near"].to_list(), frame["allowed_in_turn"].to_list()
+    assert [needed > allowed for needed, allowed in zip(by_near, in_turn, strict=True)] == [
+        *(True, False, False, False)
+    ]
+    (why,) = (figure.causes[CLOUD].why for figure in FIGURES if CLOUD in figure.causes)
+    for number in (by_near[0], in_turn[0], by_near[1]):
+        assert f"{number:.4g}" in why or f"{number:.3g}" in why
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -281,3 +281,22 @@ def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.Monk
     monkeypatch.setitem(PLANNERS, "mine", PLANNERS["all_edge"])
     frame = iterations("alexnet_tiny", ["hiertrain", "mine"])
     assert "mine" in figures.svg(draw_planners(frame))
+
+
+@pytest.mark.parametrize(
+    ("policy", "holds"),
+    [
+        ("cloud: layer 1, 9 samples; cloud: layers 2 to the last, 128 samples", True),
+        ("cloud: layers 1 to the last, 128 samples", True),
+        ("edge: layers 1 to the last, 128 samples; cloud: layer 1, 9 samples", False),
+        ("cloud: layer 1, 9 samples; edge: layers 2 to the last, 128 samples", False),
+    ],
+)
+def test_the_cloud_trains_the_full_model_if_the_last_layers_are_its(
+    policy: str, holds: bool
+) -> None:
+    frame = STORED["fig11"]
+    assert value("fig11.cloud") is True
+    at_3 = (pl.col("edge_cloud_mbps") == 3.0) & (pl.col("edge_cores") == 2)
+    changed = pl.when(at_3).then(pl.lit(policy)).otherwise("policy").alias("policy")
+    assert value("fig11.cloud", fig11=frame.with_columns(changed)) is holds

@@ -22,6 +22,7 @@ FIGURES = (
     compared.FIG16,
     compared.FIG17,
     compared.FIG18,
+    compared.LARGEST,
     controllers.FIG19,
     controllers.BOTH,
     controllers.FIG20,

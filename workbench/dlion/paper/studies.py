@@ -22,7 +22,7 @@ from workbench.dlion.paper.charts import (
     seconds_bars,
 )
 from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
-from workbench.reproduction.claims import Answer
+from workbench.reproduction.claims import Answer, tolerance
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.trainings import Means, mean_of_all, percents, seconds_to, slashed
 
@@ -138,6 +138,24 @@ def _period(fig9: pl.DataFrame) -> Answer | None:
     return Answer(holds, f"until {100 * target:.0f} %: {shown}, {slashed((middle, *seconds))}")
 
 
+@by_trainings
+def _early_and_frequent(fig9: pl.DataFrame) -> Answer | None:
+    """Whether frequent transfers at first reach the target as soon as the best period does."""
+    frame = _periods(fig9)
+    target = target_of(frame)
+    seconds = {
+        setting: mean_of_all(seconds_to(part, target).values())
+        for (setting,), part in frame.group_by("setting", maintain_order=True)
+    }
+    early_s = seconds.pop("early and frequent", None)
+    reached = [at_s for at_s in seconds.values() if at_s is not None]
+    if early_s is None or not reached:
+        return None
+    best_s = min(reached)
+    detail = f"until {100 * target:.0f} %: {early_s:.0f} s, the best period {best_s:.0f} s"
+    return Answer(early_s - best_s <= tolerance("s", best_s), detail)
+
+
 def seconds_text(seconds: Iterable[float | None]) -> str:
     """``900/never s``."""
     shown = ("never" if at_s is None else f"{at_s:.0f}" for at_s in seconds)
@@ -185,6 +203,7 @@ FIG9 = Learnt(
     chart=draw_transfers,
     answers={
         "dlion.fig9a.period": _period,
+        "dlion.fig9a.early": _early_and_frequent,
         "dlion.fig9b.whom": _whom,
         "dlion.fig9c.none": _no_lambda,
         "dlion.fig9c.replace": _replace,

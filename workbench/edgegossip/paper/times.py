@@ -60,12 +60,21 @@ def _parameters(models: pl.DataFrame, model: str) -> Answer:
     return Answer(float(models.filter(model=model)["parameters"].item()), "model of the zoo")
 
 
+def _much_smaller(models: pl.DataFrame) -> Answer:
+    """Whether SqueezeNet and MobileNet-v2 have less than a tenth of AlexNet's parameters."""
+    parameters = dict(models.select("model", "parameters").iter_rows())
+    shares = [parameters[model] / parameters[MODELS[1]] for model in MODELS[2:]]
+    listed = " and ".join(f"{100 * share:.1f}" for share in shares)
+    return Answer(max(shares) < 0.1, f"{listed} % of AlexNet's, models of the zoo")
+
+
 MODEL_SIZES = Figure(
     id="models",
     compute=model_sizes,
     answers={
         "edgegossip.models.lenet5": partial(_parameters, model="lenet5"),
         "edgegossip.models.alexnet": partial(_parameters, model="alexnet_cifar"),
+        "edgegossip.models.smaller": _much_smaller,
     },
 )
 
