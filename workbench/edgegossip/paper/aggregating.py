@@ -399,7 +399,7 @@ def _much_shorter(fig7: pl.DataFrame) -> Answer:
         trained_s = total_s(deployment.course(EPOCHS, deployment.options()))
         shares.append(part["total_s"] / trained_s)
     share = pl.concat(shares)
-    detail = f"{100 * share.min():.1f} to {100 * share.max():.1f} %"  # type: ignore[operator]
+    detail = f"{100 * min(share):.1f} to {100 * max(share):.1f} %"
     detail = f"{detail} of EdgeGossip's training by the cost model; {_points(fig7)}"
     return Answer(max(share) * MUCH <= 1, detail, timed=True)
 
