@@ -8,15 +8,17 @@ from statistics import fmean
 
 import numpy as np
 import polars as pl
+import pytest
 
 from workbench.dlion.algorithms.max_n import max_n
 from workbench.dlion.paper import compared
-from workbench.dlion.paper.accuracy import final, gains
+from workbench.dlion.paper.accuracy import final, gains, highest
 from workbench.dlion.paper.figures import FIGURES
 from workbench.profiles import profile_model
 from workbench.reproduction import recordings, systems
 from workbench.reproduction.claims import Answer, Cause, claims_of, paper_value, tolerance, verdicts
 from workbench.reproduction.figure import answers_of
+from workbench.reproduction.trainings import seconds_to
 
 RECORDED = ("fig11", "fig13", "fig15", "fig16", "fig18", "fig21", "candidates", "not_sent")
 CAUSES = {
@@ -107,6 +109,20 @@ def test_time_saved_depends_on_the_end() -> None:
     for system in ("baseline", "gaia", "ako"):
         claim = f"dlion.fig21.time.{system}"
         assert abs(float(found[claim].ours or 0) - float(answers()[claim].ours or 0)) > 10
+
+
+@pytest.mark.parametrize("share", [0.9, 0.95, 0.99, 1.0])
+def test_gaia_and_ako_settle_later_by_any_share(share: float) -> None:
+    fig21 = frames()["fig21"]
+
+    def settled_s(system: str) -> float:
+        seconds = []
+        for seed, best in highest(fig21).filter(system=system).select("seed", "top1").rows():
+            of_seed = fig21.filter(system=system, seed=seed)
+            seconds.append(seconds_to(of_seed, share * best)[seed] or 0.0)
+        return fmean(seconds)
+
+    assert settled_s("dlion") < min(settled_s("gaia"), settled_s("ako"))
 
 
 def test_gains_that_should_be_alike_are_further_apart_than_a_miss() -> None:

@@ -193,10 +193,10 @@ OPTIMISER = Figure(
         _OPTIMISER_ANSWERS,
         Cause(
             "data",
-            "the counts of nodes and edges are what the manual of the paper's library, Owl, gives "
-            "for its example lazy_mnist.ml, of one convolution and two linear layers, trained by "
-            "Adagrad; the network that the paper describes has two and three, and a step of SGD "
-            "of it has fewer of PyTorch's operators, with few constants to fold",
+            "the graphs are of the paper's library, Owl, which cannot be had here. Its manual has "
+            "the counts for its example lazy_mnist.ml, of one convolution and two linear layers, "
+            "trained by Adagrad; the network that the paper describes has two and three, and a "
+            "step of SGD of it has fewer of PyTorch's operators, with few constants to fold",
         ),
     ),
 )
