@@ -648,7 +648,9 @@ def compare(
 
 @app.command()
 def validate(
-    corpus: Annotated[str, typer.Argument(help="adaptdl, flash, gavel or hivemind.")],
+    corpus: Annotated[
+        str, typer.Argument(help="adaptdl, flash, gavel, hivemind, sailor or vtrain.")
+    ],
     *,
     data: Annotated[
         Path | None, Folder(help="Where its table is.  \\[default: $WORKBENCH_DATA/measured]")
@@ -664,9 +666,9 @@ def validate(
 
     check_output("--csv", csv)
     frame = against.validate(corpus, data, fit=fit)
-    errors = against.errors(frame)
-    percent = ["mean", "median", "worst", "computing alone", "nearest row", "order"]
-    title = f"{CORPORA[corpus].title}: errors, and pairs in their order, in percent"
+    errors = against.errors(frame, CORPORA[corpus].kind)
+    percent = ["mean", "median", "worst", "computing alone", "nearest row", "order", "within"]
+    title = f"{CORPORA[corpus].title}: errors, pairs in their order, rows within, in percent"
     rows = table(title, texts=["set"], numbers=["rows", *percent])
     for row in errors.iter_rows(named=True):
         numbers = ("" if row[name] is None else f"{row[name]:.1f}" for name in percent)

@@ -17,6 +17,7 @@ from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
 from workbench.comparison import METHODS, compare, explorer
 from workbench.comparison.compare import lead
+from workbench.comparison.intervals import with_intervals
 from workbench.comparison.memory import memory_of
 from workbench.comparison.methods.method import EQUAL
 from workbench.comparison.table import MOST_ROWS, SCHEMA, best
@@ -181,9 +182,9 @@ class TestAnswer:
         rows = [("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.99)]
         frame = pl.DataFrame(rows, schema=["method", "system", "samples_per_s"], orient="row")
         frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
-        assert lead(frame) == (
-            "All-reduce is the fastest: phone is busy for 50% of an iteration.",
-            "It is as fast as the runner-up, HierTrain.",
+        assert lead(with_intervals(frame)) == (
+            "All-reduce comes first: phone is busy for 50% of an iteration.",
+            "It is as fast as the runner-up, HierTrain (too close to call).",
         )
 
     def test_explorer_and_answer_say_the_same(self) -> None:
@@ -254,6 +255,8 @@ class TestText:
         assert re.search(r"Left out: \d+ slower than another of their system", text)
         for plan in ("--all", "--explain METHOD", "--csv FILE"):
             assert plan in text
+        assert "samples/s (low-high): a 90 % interval" in text
+        assert "Methods that share a letter are too close to call." in text
 
     @pytest.mark.parametrize("width", [80, 100, 160])
     def test_all_methods_are_shown_whole_however_narrow_the_terminal(self, width: int) -> None:
@@ -312,7 +315,9 @@ class TestCommand:
         assert "of an iteration" in result.stdout
         assert "\nfedavg, of FedAvg:\n" in result.stdout
         assert "\nhiertrain, of HierTrain, cannot be used here: " in result.stdout
-        assert pl.read_csv(csv)["method"].n_unique() == len(METHODS)
+        written = pl.read_csv(csv)
+        assert written["method"].n_unique() == len(METHODS)
+        assert {"low_samples_per_s", "high_samples_per_s", "too_close"} < {*written.columns}
 
     def test_trains_and_writes_all_evaluations(self, file: Path) -> None:
         csv = file.with_suffix(".csv")

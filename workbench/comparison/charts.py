@@ -32,7 +32,7 @@ SHOWN = (
 """Methods whose timelines are drawn."""
 
 
-def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
+def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
     """Draw samples a second of every method that can be used and fits, by kind of update.
 
     If `frame` counts methods of a kind that are ``alike``, names show the number: ``gosgd (+1)``.
@@ -51,29 +51,28 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
         drawn = drawn.with_columns(
             method=pl.when(pl.col("alike") > 0).then(more).otherwise("method")
         )
-    shown = drawn.select("method", "kind", "samples_per_s", "limited_by", "where", "assumes")
-    chart = marks(shown, KINDS).encode(
-        tooltip=["method:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N"]
-    )
-    return chart.properties(title=[*title, *left_out])
+    ends = (f"{end}_samples_per_s" for end in ("low", "high"))
+    shown = drawn.select("method", "kind", "samples_per_s", *ends, "limited_by", "where", "assumes")
+    about = ("method:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N")
+    interval = "lines: 90 % intervals, by errors on times that others measured"
+    return marks(shown, KINDS, about).properties(title=[*title, *left_out, interval])
 
 
-def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
-    """Draw a mark for each row's ``samples_per_s``, on a logarithmic axis."""
+def marks(frame: pl.DataFrame, kinds: Sequence[str], tooltip: Sequence[str] = ()) -> alt.LayerChart:
+    """Draw a mark for each row's ``samples_per_s``, and its interval, on a logarithmic axis."""
     import altair as alt
 
     order = frame["method"].to_list()
-    chart: alt.Chart = (
-        alt.Chart(frame)
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(
-            y=alt.Y("method:N", sort=order, title=None, axis=alt.Axis(labelLimit=240)),
-            x=alt.X(**parts.log_axis("samples_per_s", "samples a second, all nodes")),
-            color=parts.colour("kind", kinds),
-        )
-        .properties(height={"step": 13})
+    base = alt.Chart(frame).encode(
+        y=alt.Y("method:N", sort=order, title=None, axis=alt.Axis(labelLimit=240)),
+        color=parts.colour("kind", kinds),
     )
-    return chart
+    x = parts.log_axis("samples_per_s", "samples a second, all nodes")
+    low = x | {"shorthand": "low_samples_per_s:Q"}
+    chart: alt.LayerChart = base.mark_rule().encode(
+        x=alt.X(**low), x2="high_samples_per_s:Q"
+    ) + base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X(**x), tooltip=list(tooltip))
+    return chart.properties(height={"step": 13})
 
 
 def columns(frame: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -29,9 +29,6 @@ from workbench.utils.numbers import bytes_as_text, three_digits
 if TYPE_CHECKING:
     import torch
 
-FASTER = 1.05
-"""Ratio of rates above which a faster method is mentioned."""
-
 TIE = 1.005
 """Ratio of rates below which two methods tie."""
 
@@ -53,13 +50,15 @@ class Comparison:
         A row for each method: first those whose updates equal SGD's, then the others; in each group
         those that learn from all samples first, then by speed; last, with a ``reason``, those that
         cannot be used here.
-        ``samples_per_s`` is simulated; ``predicted_samples_per_s`` is what the cost model of the
-        method's paper says, if it has one. ``over_one_node`` is the rate over that of the method
-        ``"one node"``, which learns from its own samples. ``samples_share`` is the share of all
-        samples that a method learns from; ``samples_per_step`` are those of a step of SGD, null
-        where nodes step each for itself. ``where`` says which node has which role, ``assumes``
-        what was assumed or left out. ``memory_bytes`` is the peak of ``memory_node``, the node that
-        a step fills most. ``fits`` is false where a node has less memory than it needs, and null
+        ``samples_per_s`` is simulated; its 90 % interval goes from ``low_samples_per_s`` to
+        ``high_samples_per_s``, and ``too_close`` names the methods that it is too close to call
+        with (`workbench.comparison.intervals`). ``predicted_samples_per_s`` is what the cost model
+        of the method's paper says, if it has one. ``over_one_node`` is the rate over that of the
+        method ``"one node"``, which learns from its own samples. ``samples_share`` is the share of
+        all samples that a method learns from; ``samples_per_step`` are those of a step of SGD, null
+        where nodes step each for itself. ``where`` says which node has which role, ``assumes`` what
+        was assumed or left out. ``memory_bytes`` is the peak of ``memory_node``, the node that a
+        step fills most. ``fits`` is false where a node has less memory than it needs, and null
         where one does not state its memory while all others fit. `memory.fit` says how a step fits
         into less, by recomputation, and what that costs.
     """
@@ -193,10 +192,10 @@ class Comparison:
                 if unfit
                 else ""
             )
-        parts += [str(self.threshold or ""), self._faster(row["samples_per_s"])]
+        parts += [str(self.threshold or ""), self._faster(row)]
         return " ".join(filter(None, parts))
 
-    def _faster(self, samples_per_s: float) -> str:
+    def _faster(self, fastest: Mapping[str, Any]) -> str:
         """Sentences on what is faster with other updates, or on some of the samples."""
         usable = self.frame.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
         exact = pl.col("update") == EQUAL
@@ -208,9 +207,9 @@ class Comparison:
         for condition, methods in kinds.items():
             if len(methods):
                 best = methods.row(int(methods["samples_per_s"].arg_max() or 0), named=True)
-                ratio = best["samples_per_s"] / samples_per_s
+                ratio = best["samples_per_s"] / fastest["samples_per_s"]
                 share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
-                if ratio > FASTER:
+                if ratio > 1 and best["method"] not in close_to(fastest):
                     method = named(METHODS[best["method"]])
                     times = three_digits(ratio)
                     sentences.append(f"{condition}, {method}{share} is {times} x as fast.")
@@ -309,6 +308,8 @@ def compared(problem: Problem, methods: Sequence[Method] = tuple(METHODS.values(
 def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
     """Say which method is the fastest and what limits it; and how far it is ahead of others.
 
+    A method that is ahead by less than its margin comes first, but is not called the fastest.
+
     `usable` has the methods in order, the fastest first. The others are the runner-up and, if that
     is of the same system, the first method of another system.
     """
@@ -316,15 +317,22 @@ def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
     limit, name = first["limited_by"], named(METHODS[first["method"]])
     bottleneck = f"the {limit}" if limit.startswith("link ") else limit
     busy = f"{bottleneck} is busy for {first['busy_share']:.0%} of an iteration"
-    fastest = f"{name[0].upper()}{name[1:]}{where} is the fastest: {busy}."
+    close = close_to(first)
+    place = "comes first" if close & {*usable["method"][1:2]} else "is the fastest"
+    fastest = f"{name[0].upper()}{name[1:]}{where} {place}: {busy}."
     elsewhere = usable.filter(pl.col("system") != first["system"])
     others = pl.concat([usable[1:2], elsewhere[:1]]).unique("method", maintain_order=True)
     ahead = [
         f"{_times(first['samples_per_s'] / rate)}as fast as {'' if at else 'the runner-up, '}"
-        f"{named(METHODS[method])}"
+        f"{named(METHODS[method])}{' (too close to call)' if method in close else ''}"
         for at, (method, rate) in enumerate(others.select("method", "samples_per_s").iter_rows())
     ]
     return fastest, f"It is {', and '.join(ahead)}." if ahead else ""
+
+
+def close_to(row: Mapping[str, Any]) -> set[str]:
+    """Methods that are too close to call with the one of a row."""
+    return set(row["too_close"].split("; "))
 
 
 def _times(ratio: float) -> str:

@@ -13,6 +13,7 @@ from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
 from workbench.comparison.compare import lead
 from workbench.comparison.cost import limit
+from workbench.comparison.intervals import with_intervals
 from workbench.comparison.methods import METHODS, Plan, usable
 from workbench.comparison.problem import Problem
 from workbench.figures import stacked
@@ -128,7 +129,10 @@ def ranked(problem: Problem) -> dict[str, Plan]:
 
 
 def table(setting: Setting) -> pl.DataFrame:
-    """Rows of ``method, system, samples_per_s, samples_share, limited_by, busy_share``."""
+    """Rows of ``method, system, samples_per_s, samples_share, limited_by, busy_share``.
+
+    With the columns of `with_intervals`.
+    """
     problem = problem_of(setting)
     return _table(problem, ranked(problem))
 
@@ -139,7 +143,7 @@ def _table(problem: Problem, plans: Mapping[str, Plan]) -> pl.DataFrame:
         share, most = problem.share(plan.learns_from), limit(problem, plan.cost)
         rows.append((name, METHODS[name].system, plan.cost.samples_per_s, share, *most))
     columns = ["method", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    return with_intervals(pl.DataFrame(rows, schema=columns, orient="row"))
 
 
 def draw(setting: Setting) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from workbench.comparison.cost import Cost, carried, limit
+from workbench.comparison.intervals import with_intervals
 from workbench.comparison.methods.method import EQUAL, STEPS, Method, Plan
 from workbench.comparison.problem import Problem
 
@@ -17,6 +18,9 @@ SCHEMA: dict[str, Any] = {
     "system": pl.String,
     "update": pl.String,
     "samples_per_s": pl.Float64,
+    "low_samples_per_s": pl.Float64,
+    "high_samples_per_s": pl.Float64,
+    "too_close": pl.String,
     "predicted_samples_per_s": pl.Float64,
     "over_one_node": pl.Float64,
     "samples_share": pl.Float64,
@@ -50,10 +54,16 @@ MOST_ROWS = 12
 
 def frame(problem: Problem, planned: Iterable[tuple[Method, Plan | str]]) -> pl.DataFrame:
     """A row for each method, in the order that `Comparison` describes."""
+    planned = list(planned)
     rows = pl.DataFrame([_row(problem, method, plan) for method, plan in planned], schema=SCHEMA)
+    timed = [
+        method.name
+        for method, plan in planned
+        if isinstance(plan, Plan) and is_timed(problem, plan.cost)
+    ]
     alone = rows.filter(method="one node")["samples_per_s"]
     over = pl.col("samples_per_s") / alone.item() if len(alone) else pl.lit(None, pl.Float64)
-    return rows.with_columns(over_one_node=over).sort(
+    return with_intervals(rows.with_columns(over_one_node=over), timed).sort(
         pl.col("reason").is_not_null(),
         pl.col("update") != EQUAL,
         pl.col("samples_share") < 1,
@@ -62,6 +72,12 @@ def frame(problem: Problem, planned: Iterable[tuple[Method, Plan | str]]) -> pl.
         nulls_last=True,
         maintain_order=True,
     )
+
+
+def is_timed(problem: Problem, cost: Cost) -> bool:
+    """Whether layer times of all nodes that compute were measured."""
+    names = problem.cluster.names
+    return all(names[node] in (problem.times or {}) for node in cost.busy_s)
 
 
 def equal_to_sgd(rows: pl.DataFrame) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import polars as pl
 
 from workbench.clusters import Cluster
@@ -32,6 +33,7 @@ MEASURED_LEGEND = (
 HEADINGS = {
     "method": "method",
     "samples_per_s": "samples/s",
+    "close": "close",
     "over_one_node": "x one node",
     "limited_by": "limited by",
     "memory": "memory",
@@ -40,6 +42,9 @@ HEADINGS = {
     "gives_up": "what it gives up",
 }
 """Column -> its heading in the terminal."""
+
+INTERVAL = "samples/s (low-high): a 90 % interval, by errors on times that others measured"
+CLOSE = "Methods that share a letter are too close to call."
 
 IF_KNOWN = ("joules_per_1000_samples", "price_per_1000_samples")
 """Columns that are shown where nodes state watts and prices."""
@@ -66,9 +71,13 @@ def shown(
 
 
 def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
+    letters = close_letters(rows)
     without = {name for name in IF_KNOWN if width < NARROW or rows[name].is_null().all()}
     if rows["memory_bytes"].is_null().all():
         without.add("memory")
+    if not any(letters):
+        without.add("close")
+    rows = rows.with_columns(close=pl.Series(letters, dtype=pl.String))
     shown = [name for name in HEADINGS if name not in without]
     cells = [[_cell(name, row) for name in shown] for row in rows.iter_rows(named=True)]
     table = terminal.table(title, padding=(0, 1, 0, 0))
@@ -82,9 +91,30 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
         )
     for row in cells:
         table.add_row(*row)
+    notes = [INTERVAL, CLOSE] if any(letters) else [INTERVAL]
     if "alike" in rows.columns and rows["alike"].sum():
-        table.caption = "(+3): as many others of the same system are within 2 %"
+        notes.append("(+3): as many others of the same system are within 2 %")
+    table.caption = "\n".join(notes)
     return table
+
+
+def close_letters(rows: pl.DataFrame) -> list[str]:
+    """Letters for each row; rows that share one are all too close to call with each other."""
+    close = nx.Graph()
+    close.add_nodes_from(rows["method"])
+    for method, others in rows.select("method", "too_close").iter_rows():
+        close.add_edges_from((method, other) for other in others.split("; ") if other in close)
+    place = {method: at for at, method in enumerate(rows.sort(-pl.col("samples_per_s"))["method"])}
+    groups = sorted(sorted(place[method] for method in group) for group in nx.find_cliques(close))
+    several = [group for group in groups if len(group) > 1]
+    return [
+        " ".join(_letter(at) for at, group in enumerate(several) if place[method] in group)
+        for method in rows["method"]
+    ]
+
+
+def _letter(at: int) -> str:
+    return chr(ord("a") + at % 26) * (1 + at // 26)
 
 
 def _freshness(rows: pl.DataFrame) -> str:
@@ -148,19 +178,42 @@ def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> str:
-    if name == "method":
-        return f"{row['method']} (+{row['alike']})" if row.get("alike") else row["method"]
-    if name == "limited_by":
-        return f"{row['limited_by']}, {row['busy_share']:.0%}"
-    if name == "memory":
-        return _memory(row)
-    if name == "gives_up":
-        return gives_up(row)
+    texts = {
+        "method": _method,
+        "samples_per_s": _rate,
+        "limited_by": _limit,
+        "memory": _memory,
+        "gives_up": gives_up,
+    }
+    if name in texts:
+        return texts[name](row)
     value = row[name]
     if isinstance(value, float):
         value *= 1000 if name == "price_per_1000_samples" else 1
-        return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
+        return _three_digits(value)
     return value or ""
+
+
+def _method(row: Mapping[str, Any]) -> str:
+    return f"{row['method']} (+{row['alike']})" if row.get("alike") else str(row["method"])
+
+
+def _rate(row: Mapping[str, Any]) -> str:
+    low, high = (_two_digits(row[f"{end}_samples_per_s"]) for end in ("low", "high"))
+    return f"{_three_digits(row['samples_per_s'])} ({low}-{high})"
+
+
+def _limit(row: Mapping[str, Any]) -> str:
+    return f"{row['limited_by']}, {row['busy_share']:.0%}"
+
+
+def _three_digits(value: float) -> str:
+    """Three digits, zeros at the end too, so that a column is as exact throughout."""
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:#.2g}".rstrip(".") if value < 99.5 else f"{float(f'{value:.2g}'):,.0f}"
 
 
 def _memory(row: Mapping[str, Any]) -> str:

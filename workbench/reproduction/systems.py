@@ -43,7 +43,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 
 _OTHER_FIGURES = {
     "three_ways": "workbench.comparison.validation.recording",
-    "validation": "workbench.comparison.validation.against",
+    "validation": "workbench.comparison.validation.elsewhere",
 }
 
 

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from workbench.cli import app
 from workbench.clusters import load_constants
 from workbench.comparison import picture
+from workbench.comparison.intervals import errors_of
 from workbench.comparison.validation import against, validate
 from workbench.comparison.validation.corpora import CORPORA, flash
-from workbench.comparison.validation.corpus import is_fit
+from workbench.comparison.validation.corpus import hashed
 from workbench.reproduction import recordings
 from workbench.utils.checks import UserError
 
@@ -92,7 +93,25 @@ def test_errors_by_hand() -> None:
     assert table["computing alone"][2] == pytest.approx(60)
     assert table["nearest row"][2] == pytest.approx(15)
     assert table["order"].to_list() == [0, None, 0, None]
+    assert table["within"].to_list() == [None] * 4
     assert "30.00 % off on average, which misses the goal" in against.sentences("flash", table)
+
+
+def test_rows_in_the_interval_of_their_kind_are_counted() -> None:
+    low, high, _ = errors_of("layers")
+    ratios = low - 0.01, low + 0.01, 1.0, high + 0.01
+    frame = pl.DataFrame({"measured_s": ratios, "predicted_s": [1.0] * 4})
+    assert against.within(frame, "layers") == 0.5
+
+
+def test_a_set_that_is_listed_apart_counts_in_no_other_row() -> None:
+    columns = [f"{way}_error" for way in against.WAYS]
+    errors = {"a": ("predict", 0.1), "b": ("apart", 0.9), "c": ("fit", 0.2)}
+    rows = [(name, role, 1.0, 1.0, *[error] * 3) for name, (role, error) in errors.items()]
+    names = ["set", "role", "measured_s", "predicted_s", *columns]
+    table = against.errors(pl.DataFrame(rows, schema=names, orient="row"))
+    means = dict(table.select("set", "mean").iter_rows())
+    assert means == pytest.approx({"a": 10, "b": 90, "all not fitted on": 10, "fitted on": 20})
 
 
 def test_nearest_row_is_another_one_that_was_fitted_on() -> None:
@@ -117,11 +136,12 @@ def test_command_prints_one_table_and_two_sentences(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, [*arguments, "--csv", str(tmp_path / "rows.csv")])
     assert ended.exit_code == 0, ended.output
     assert "all not fitted on" in ended.output
-    assert "which meets the goal of 12 %" in ended.output
+    assert "which meets the goal of 12 %" in " ".join(ended.output.split())
+    assert "Intervals of `compare` for layers go from -" in " ".join(ended.output.split())
     written = pl.read_csv(tmp_path / "rows.csv")
     assert len(written) == len(phone())
     keys = written.select(pl.concat_str(flash.CORPUS.key, separator=",")).to_series()
-    assert (written["role"] == "fit").to_list() == [is_fit(key) for key in keys]
+    assert (written["role"] == "fit").to_list() == [hashed(key) % 10 == 0 for key in keys]
 
 
 def test_recorded_errors_are_those_of_the_recorded_predictions() -> None:

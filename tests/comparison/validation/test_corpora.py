@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from workbench.comparison.validation.corpora import CORPORA, adaptdl, gavel, vtrain
-from workbench.comparison.validation.corpus import is_fit
+from workbench.comparison.validation.corpus import hashed
 from workbench.comparison.validation.networks import NETWORKS, gradient_buckets
 from workbench.utils.checks import UserError
 
@@ -25,6 +25,7 @@ p100,true,LM,5,1,0.01
 p100,false,LM,5,1,0.02
 p100,false,LM,5,2,0.05
 p100,true,LM,5,8,0.06
+v100,true,LM,5,1,0.02
 v100,true,LM,5,2,0.06
 k80,true,A3C,,1,0.3
 """
@@ -91,12 +92,15 @@ def test_replicas_wait_for_the_largest_images(tmp_path: Path) -> None:
 
 def test_a_row_of_gavel_by_hand(tmp_path: Path) -> None:
     rows = read(tmp_path, "gavel")
-    assert rows["place"].to_list() == ["p100 spread", "p100 in two servers"]
-    assert rows["compute_s"].to_list() == [0.01, 0.01]  # of the worker in one server
+    assert rows["place"].to_list() == ["p100 spread", "p100 in two servers", gavel.APART]
+    assert rows["role"].to_list()[-1] == "apart"
+    assert rows["compute_s"].to_list() == [0.01, 0.01, 0.02]  # of the worker in one server
     constants = {f"{place} gbytes_per_s": 2.0 for place in gavel.places(rows)}
     seconds = gavel.predict(rows, constants)
     whole = 4 * sum(layer.parameters for layer in NETWORKS["LM"]())
-    assert seconds == pytest.approx([0.01 + whole / 2e9, 0.01 + 1.75 * whole / 2e9])
+    assert seconds == pytest.approx(
+        [0.01 + whole / 2e9, 0.01 + 1.75 * whole / 2e9, 0.02 + whole / 2e9]
+    )
 
 
 def test_a_row_of_flash_by_hand(tmp_path: Path) -> None:
@@ -154,9 +158,10 @@ def test_a_row_of_vtrain_by_hand(tmp_path: Path) -> None:
     assert vtrain.block_s(pipeline, rates)[0] == pytest.approx(split_s)
 
 
-def test_one_key_in_ten_is_fitted_on() -> None:
+def test_one_key_in_ten_is_fitted_on_and_half_of_them_are_in_either_half() -> None:
     keys = [f"bert,{number},4" for number in range(2000)]
-    assert sum(map(is_fit, keys)) / len(keys) == pytest.approx(0.1, abs=0.02)
+    assert sum(hashed(key) % 10 == 0 for key in keys) / len(keys) == pytest.approx(0.1, abs=0.02)
+    assert sum(hashed(key) // 10 % 2 for key in keys) / len(keys) == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +184,10 @@ def test_other_tables_are_refused(tmp_path: Path, old: str, new: str, message: s
 
 def test_a_role_that_is_not_of_its_key_is_refused(tmp_path: Path) -> None:
     head, *lines = ADAPTDL.splitlines()
-    right = ["given", *("fit" if is_fit(key_of(line)) else "predict" for line in lines[1:])]
+    right = [
+        "given",
+        *("fit" if hashed(key_of(line)) % 10 == 0 else "predict" for line in lines[1:]),
+    ]
     good = [f"{head},role", *(f"{line},{role}" for line, role in zip(lines, right, strict=True))]
     read(tmp_path, "adaptdl", "\n".join(good))
     wrong = [*good[:2], good[2].rpartition(",")[0] + ",given", *good[3:]]

@@ -1,8 +1,6 @@
 """Predictions against corpora: constants from a tenth of the rows, errors of the others.
 
-    WORKBENCH_DATA=~/data workbench record validation
-
-records predictions and errors, without the corpora's rows. `calibration` fits the constants again.
+`calibration` fits the constants again.
 """
 
 from __future__ import annotations
@@ -16,11 +14,10 @@ import polars as pl
 from scipy.optimize import least_squares
 
 from workbench.clusters import load_constants
+from workbench.comparison.intervals import errors_of, held_out
 from workbench.comparison.validation.corpora import CORPORA
 from workbench.comparison.validation.corpus import Constants, Corpus, Values
 from workbench.datasets.published import data_folder
-from workbench.reproduction import recordings
-from workbench.reproduction.figure import Figure
 from workbench.utils.checks import UserError, choose
 
 T = TypeVar("T")
@@ -55,8 +52,9 @@ def validate(name: str, folder: Path | str | None = None, *, fit: bool = False) 
     Returns
     -------
     polars.DataFrame
-        The key of each row, its ``set`` and ``role`` (``fit`` or ``predict``), ``measured_s``, and
-        seconds and relative error of each of `WAYS`: above 0, the prediction is too long.
+        The key of each row, its ``set`` and ``role`` (``fit``, ``predict`` or ``apart``),
+        ``measured_s``, and seconds and relative error of each of `WAYS`: above 0, the prediction
+        is too long.
 
     Raises
     ------
@@ -153,14 +151,15 @@ def nearest(corpus: Corpus, rows: pl.DataFrame) -> Values:
     return seconds
 
 
-def errors(frame: pl.DataFrame) -> pl.DataFrame:
+def errors(frame: pl.DataFrame, kind: str = "") -> pl.DataFrame:
     """Mean, median and worst size of errors in percent by set, and of all rows not fitted on.
 
     ``order`` is the percentage of pairs of rows, measured a tenth apart, that are predicted in
-    their order.
+    their order; ``within`` that of rows in the interval of the corpus' `kind`, if it has one. Sets
+    that are listed apart count in no other row.
     """
-    predicted = frame.filter(role="predict")
-    parts = [(name, predicted.filter(set=name)) for name in predicted["set"].unique().sort()]
+    predicted, listed = frame.filter(role="predict"), frame.filter(pl.col("role") != "fit")
+    parts = [(name, listed.filter(set=name)) for name in listed["set"].unique().sort()]
     parts += [("all not fitted on", predicted), ("fitted on", frame.filter(role="fit"))]
     table = []
     for name, rows in parts:
@@ -175,10 +174,19 @@ def errors(frame: pl.DataFrame) -> pl.DataFrame:
                 "computing alone": rows["naive_error"].abs().mean(),
                 "nearest row": rows["nearest_error"].abs().fill_nan(None).mean(),
                 "order": ordered(rows),
+                "within": within(rows, kind) if kind else None,
             }
         )
     numbers = pl.col(pl.Float64) * 100
     return pl.DataFrame(table, infer_schema_length=None).with_columns(numbers)
+
+
+def within(rows: pl.DataFrame, kind: str) -> float | None:
+    """Share of rows whose measured time is in the interval of a kind of prediction."""
+    interval = errors_of(kind)
+    ratio = rows["measured_s"] / rows["predicted_s"]
+    inside = ratio.is_between(interval.low, interval.high).to_numpy()
+    return float(inside.mean()) if len(inside) else None
 
 
 def ordered(rows: pl.DataFrame) -> float | None:
@@ -219,7 +227,7 @@ def ablation(corpus: Corpus, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sentences(name: str, table: pl.DataFrame) -> str:
-    """Two sentences on a table of `errors`."""
+    """Sentences on a table of `errors`."""
     corpus = CORPORA[name]
     (row,) = table.filter(set="all not fitted on").iter_rows(named=True)
     met = "meets" if row["mean"] <= 100 * corpus.goal else "misses"
@@ -230,69 +238,22 @@ def sentences(name: str, table: pl.DataFrame) -> str:
     if row["order"] is not None:
         share = f"{row['order']:.1f} % are predicted in their order"
         order = f" Of the pairs that were measured a tenth apart, {share}."
+    interval = ""
+    if row["within"] is not None:
+        errors = errors_of(corpus.kind)
+        low, high = (f"{100 / end - 100:+.0f} %" for end in (errors.high, errors.low))
+        interval = (
+            f" Intervals of `compare` for {corpus.kind} go from {low} to {high}: "
+            f"{row['within']:.1f} % of these rows are within, and of all corpora of this kind "
+            f"{held_out(corpus.kind):.1f} % within intervals that were computed without them."
+        )
     return (
         f"{row['rows']:,} rows that no constant was fitted on are predicted {row['mean']:.2f} % "
         f"off on average, which {met} the goal of {100 * corpus.goal:g} %; {', '.join(others)}."
-        f"{order}"
+        f"{order}{interval}"
     )
 
 
 def found() -> Mapping[str, tuple[Corpus, pl.DataFrame]]:
     """All corpora with their rows."""
     return {name: (corpus, corpus.read(default_folder())) for name, corpus in CORPORA.items()}
-
-
-def _record_predictions() -> pl.DataFrame:
-    """Predictions and errors of all corpora: no row of theirs."""
-    kept = "set", "role", pl.col("predicted_s", "predicted_error").cast(pl.Float32)
-    return pl.concat(
-        judged(corpus, rows, load_constants("validation", name)).select(
-            pl.lit(name).alias("corpus"), *kept
-        )
-        for name, (corpus, rows) in found().items()
-    )
-
-
-def _record_errors() -> pl.DataFrame:
-    return pl.concat(
-        (
-            errors(judged(corpus, rows, load_constants("validation", name))).select(
-                pl.lit(name).alias("corpus"), pl.lit(100 * corpus.goal).alias("goal"), pl.all()
-            )
-            for name, (corpus, rows) in found().items()
-        ),
-        how="vertical_relaxed",
-    )
-
-
-def _record_parts() -> pl.DataFrame:
-    return pl.concat(
-        ablation(corpus, rows).select(pl.lit(name).alias("corpus"), pl.all())
-        for name, (corpus, rows) in found().items()
-        if corpus.without
-    )
-
-
-def _record_left_out() -> pl.DataFrame:
-    corpus, rows = found()["adaptdl"]
-    return left_out(corpus, rows).select(pl.lit("adaptdl").alias("corpus"), pl.all())
-
-
-FIGURES = tuple(
-    Figure(id=name, compute=compute, recorded=True)
-    for name, compute in {
-        "predictions": _record_predictions,
-        "errors": _record_errors,
-        "parts": _record_parts,
-        "left_out": _record_left_out,
-    }.items()
-)
-
-
-def recorded(figure: str) -> pl.DataFrame:
-    """Recorded rows of a figure; prints what they are."""
-    recording = recordings.load("validation", figure)
-    if recording is None:
-        raise UserError(f"{figure} is not recorded; `workbench record validation {figure}` does it")
-    print(recording)
-    return recording.frame

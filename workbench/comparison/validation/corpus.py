@@ -52,7 +52,8 @@ class Corpus:
     given
         Selects rows that a predictor may use: not predicted.
     prepare
-        Adds what predictions need: a row's computing, from the rows given, or from `tables`.
+        Adds what predictions need: a row's computing, from the rows given, or from `tables`. It may
+        give rows the role ``apart``: they are listed, and count in no mean.
     tables
         Further files in the same folder, which `prepare` is given as frames.
     without
@@ -63,6 +64,8 @@ class Corpus:
         Fits the constants, where the general fit does not.
     goal
         Mean error that is aimed at.
+    kind
+        Kind of prediction whose intervals its rows count for: one of `intervals.KINDS`, or "".
     """
 
     title: str
@@ -86,9 +89,10 @@ class Corpus:
     without: Mapping[str, Constants] = field(default_factory=dict)
     role: pl.Expr | None = None
     fit: Callable[[pl.DataFrame], dict[str, float]] | None = None
+    kind: str = ""
 
     def read(self, folder: Path) -> pl.DataFrame:
-        """Read the table, with the role of each row, and prepare it.
+        """Read the table, with the role and the half of each row, and prepare it.
 
         Raises UserError: the file is missing, or another; a column is missing or in another unit;
         a value is out of range; a role is not what its key says.
@@ -123,16 +127,23 @@ class Corpus:
                 f"at most {self.most_s:g}"
             )
         others = [_read(folder / name, self.source) for name in self.tables]
-        return self.prepare(table.with_columns(role=self._roles(texts, table, path)), *others)
+        keys = texts.select(pl.concat_str(pl.col(self.key).fill_null(""), separator=","))
+        numbers = [hashed(key) for (key,) in keys.iter_rows()]
+        table = table.with_columns(
+            role=self._roles(texts, table, numbers, path),
+            half=pl.Series([number // 10 % 2 for number in numbers], dtype=pl.Int64),
+        )
+        return self.prepare(table, *others)
 
-    def _roles(self, texts: pl.DataFrame, table: pl.DataFrame, path: Path) -> pl.Series:
+    def _roles(
+        self, texts: pl.DataFrame, table: pl.DataFrame, numbers: Sequence[int], path: Path
+    ) -> pl.Series:
         if self.role is not None:
             return table.with_columns(role=self.role)["role"]
-        keys = texts.select(pl.concat_str(pl.col(self.key).fill_null(""), separator=","))
         roles = table.select(
             pl.when(self.given)
             .then(pl.lit("given"))
-            .when(pl.Series([is_fit(key) for (key,) in keys.iter_rows()]))
+            .when(pl.Series([number % 10 == 0 for number in numbers]))
             .then(pl.lit("fit"))
             .otherwise(pl.lit("predict"))
             .alias("role")
@@ -153,9 +164,12 @@ def _read(path: Path, source: str) -> pl.DataFrame:
     return pl.read_csv(path)
 
 
-def is_fit(key: str) -> bool:
-    """Whether constants may be fitted on the row of this key: SHA-256, as a number, modulo 10."""
-    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % 10 == 0
+def hashed(key: str) -> int:
+    """SHA-256 of a key as a number: by its last digit 0, constants are fitted on the row.
+
+    By the digit before, even or odd, the row is in one half or the other.
+    """
+    return int(hashlib.sha256(key.encode()).hexdigest(), 16)
 
 
 def _lacks(name: str, columns: Sequence[str]) -> str:

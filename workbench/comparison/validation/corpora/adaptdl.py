@@ -123,4 +123,5 @@ CORPUS = Corpus(
         "waiting for the longest clips": {"clips_differ": 0},
     },
     goal=0.09,
+    kind="averaging",
 )

@@ -102,4 +102,5 @@ CORPUS = Corpus(
         "FLOPs and bytes one after the other (a roofline)": {"roofline": 1},
     },
     goal=0.12,
+    kind="layers",
 )

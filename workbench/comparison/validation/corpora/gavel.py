@@ -14,7 +14,11 @@ from workbench.sharding.ring import overlapped_s, ring_s
 from workbench.utils.checks import UserError
 
 MIXED = (pl.col("gpu") == "v100") & pl.col("same_server")
-"""Measured on machines of several kinds, by number of workers: not predicted."""
+APART = "v100 in one server, listed apart"
+"""Measured on machines of several kinds, by number of workers: no constant is fitted on them."""
+
+RATE_OF = {APART: "p100 within"}
+"""Place -> another, by whose rate it is predicted."""
 
 MOST_A_SERVER = {"p100": 4}
 """Clouds that rent P100s put at most four into a machine, so that eight are in two."""
@@ -28,7 +32,7 @@ def prepare(table: pl.DataFrame) -> pl.DataFrame:
     It is that of one worker in one server: single workers of other rows were not measured again.
     """
     single = table.filter("same_server", pl.col("role") == "given")
-    rows = table.filter(pl.col("role") != "given", ~MIXED).join(
+    rows = table.filter(pl.col("role") != "given").join(
         single.select(*ALONE, compute_s="step_s"), on=ALONE, how="left", nulls_equal=True
     )
     missing = rows.filter(pl.col("compute_s").is_null()).select(ALONE)
@@ -41,13 +45,17 @@ def prepare(table: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("within"))
         .otherwise(pl.lit("in two servers"))
     )
-    return rows.with_columns(place=pl.col("gpu") + " " + place)
+    return rows.with_columns(
+        place=pl.when(MIXED).then(pl.lit(APART)).otherwise(pl.col("gpu") + " " + place),
+        role=pl.when(MIXED).then(pl.lit("apart")).otherwise("role"),
+    )
 
 
 def predict(rows: pl.DataFrame, constants: Constants) -> Values:
     """Ring over the workers, in buckets that overlap the backward pass."""
     seconds = np.empty(len(rows))
-    rates = np.array([constants[f"{place} gbytes_per_s"] for place in rows["place"]])
+    priced = rows["place"].replace(RATE_OF)
+    rates = np.array([constants[f"{place} gbytes_per_s"] for place in priced])
     numbered = rows.with_columns(rate=pl.Series(rates)).with_row_index("at")
     for (model,), group in numbered.group_by("model"):
         workers, rate, compute_s = (
@@ -64,7 +72,7 @@ def predict(rows: pl.DataFrame, constants: Constants) -> Values:
 
 def places(table: pl.DataFrame) -> Sequence[str]:
     """Kinds of GPUs, within a server and spread over several."""
-    return table["place"].unique().sort().to_list()
+    return table["place"].replace(RATE_OF).unique().sort().to_list()
 
 
 CORPUS = Corpus(
@@ -101,4 +109,5 @@ CORPUS = Corpus(
         "averaging after the backward pass": {"first_gradient": 1 / 3},
     },
     goal=0.12,
+    kind="averaging",
 )

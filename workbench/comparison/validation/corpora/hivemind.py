@@ -193,4 +193,5 @@ CORPUS = Corpus(
     near=("nodes",),
     without={"handling and transport one after the other": {"overlapped": 1}},
     goal=0.04,
+    kind="averaging",
 )

@@ -195,4 +195,5 @@ CORPUS = Corpus(
     alike=("model",),
     near=("stages", "dp", "mbs", "gbs"),
     goal=0.08,
+    kind="pipelines",
 )

@@ -150,4 +150,5 @@ CORPUS = Corpus(
     near=("tp", "dp", "pp", "global_batch", "micro_batch"),
     without={"bytes beside matrix products": {"gbytes_per_s": 1e9}},
     goal=0.12,
+    kind="pipelines",
 )

@@ -1,0 +1,104 @@
+"""Intervals of predicted rates, and which rates are too close to call.
+
+Both are from errors of predictions of what others measured (`workbench validate`), by kind:
+
+- ``averaging``: nodes with copies of a model exchange gradients or parameters (AdaptDL, Gavel,
+  Hivemind). These are predicted from a single worker's measured time.
+- ``pipelines``: nodes compute parts of one model (Sailor, vTrain).
+- ``layers``: seconds of layers on one node from its FLOP/s, which fit the node (FLASH).
+
+A method of the first two kinds has errors of the kind ``layers`` too, unless all of its nodes have
+measured layer times; then the wider of both counts. One node with measured times is as uncertain as
+``averaging``: nothing simpler was measured.
+
+Two rates of one model on one cluster share errors, so that intervals may overlap though the order
+is sure. They are too close to call within the margin of their kinds, again the wider: where two
+predictions of one model were as far apart as this, nine in ten pairs were measured in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from typing import NamedTuple
+
+import polars as pl
+
+from workbench.clusters.testbeds import load_calibration
+from workbench.utils.checks import choose
+
+KINDS = ("averaging", "pipelines", "layers")
+
+BY_PARTS = ("pipeline", "HierTrain", "OLPB")
+"""Systems whose nodes compute parts of one model."""
+
+
+class Errors(NamedTuple):
+    """Errors of a kind: 90 % of measured over predicted seconds are from `low` to `high`.
+
+    Nine in ten ratios of two predicted times are less than `margin` times too large.
+    """
+
+    low: float
+    high: float
+    margin: float
+
+
+@cache
+def errors_of(kind: str) -> Errors:
+    """The errors of a kind, which `workbench.comparison.validation.calibration` computes."""
+    interval = choose("kind", kind, load_calibration("validation")["intervals"])
+    return Errors(interval["low"], interval["high"], interval["margin"])
+
+
+def held_out(kind: str) -> float:
+    """Percentage of rows in an interval that was computed without them."""
+    return float(load_calibration("validation")["intervals"][kind]["held_out"])
+
+
+def kinds_of(system: str, *, timed: bool) -> tuple[str, ...]:
+    """Kinds of the errors of a system's methods; `timed` if all nodes have measured times."""
+    if system == "one node":
+        return ("averaging",) if timed else ("layers",)
+    exchange = "pipelines" if system in BY_PARTS else "averaging"
+    return (exchange,) if timed else (exchange, "layers")
+
+
+def widest(*kinds: str) -> Errors:
+    """The lowest, the highest and the widest of the errors of several kinds."""
+    low, high, margin = zip(*map(errors_of, kinds), strict=True)
+    return Errors(min(low), max(high), max(margin))
+
+
+def with_intervals(frame: pl.DataFrame, timed: Collection[str] = ()) -> pl.DataFrame:
+    """Add ``low_samples_per_s``, ``high_samples_per_s`` and ``too_close`` to methods with rates.
+
+    `frame` has columns ``method, system, samples_per_s``; `timed` are methods whose nodes all have
+    measured times. ``too_close`` names the other methods that are too close to call, with ``"; "``
+    in between.
+    """
+    rates = {
+        method: (rate, kinds_of(system, timed=method in timed))
+        for method, system, rate in frame.select("method", "system", "samples_per_s").iter_rows()
+        if rate is not None
+    }
+    rows: list[tuple[float | None, float | None, str | None]] = []
+    for method in frame["method"]:
+        if method not in rates:
+            rows.append((None, None, None))
+            continue
+        rate, kinds = rates[method]
+        errors = widest(*kinds)
+        close = [
+            other
+            for other, (other_rate, other_kinds) in rates.items()
+            if other != method
+            and max(rate / other_rate, other_rate / rate) < widest(*kinds, *other_kinds).margin
+        ]
+        rows.append((rate / errors.high, rate / errors.low, "; ".join(close)))
+    columns = {
+        "low_samples_per_s": pl.Float64,
+        "high_samples_per_s": pl.Float64,
+        "too_close": pl.String,
+    }
+    return frame.with_columns(pl.DataFrame(rows, schema=columns, orient="row"))
