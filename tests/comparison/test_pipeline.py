@@ -44,6 +44,30 @@ def test_steps_take_what_the_cost_model_says_where_nothing_is_shared(name: str) 
     assert plan.cost.iteration_s == pytest.approx(plan.predicted_s, rel=1e-6)
 
 
+@pytest.mark.parametrize("name", FLUSHED)
+@pytest.mark.parametrize("model", ["resnet18", "vgg16"])
+def test_samples_on_their_way_are_predicted_and_planned_for(name: str, model: str) -> None:
+    """Half of the samples cross a link that also carries gradients: 845 samples/s without them."""
+    problem = problem_of(model, pcs(2))
+    plan = METHODS[name].plan(problem)
+    assert plan.predicted_s is not None
+    assert plan.cost.iteration_s == pytest.approx(plan.predicted_s, rel=1e-6)
+    link_s = 8 * problem.sample_bytes * problem.step_samples / 2 / 940e6
+    assert plan.predicted_s > link_s
+
+
+@pytest.mark.parametrize("name", FLUSHED)
+def test_overheads_of_layers_are_charged_by_micro_batch(name: str) -> None:
+    nodes = [replace(node, overhead_s=3e-4, bytes_per_s=1e10) for node in pcs(2, 1e12).nodes]
+    problem = problem_of("lenet5", full_mesh(nodes, Link(1e9)), 32)
+    plan = METHODS[name].plan(problem)
+    assert plan.predicted_s is not None
+    assert plan.cost.iteration_s == pytest.approx(plan.predicted_s, rel=1e-6)
+    busy_s = sum(plan.cost.busy_s.values())
+    assert problem.batch_s(0) <= busy_s * (1 + 1e-9)
+    assert busy_s < 4 * problem.batch_s(0)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fast_node_with_slow_links_needs_no_pipeline(name: str) -> None:
     nodes = [Node("fast", flops_per_s=1e13), Node("slow", flops_per_s=1e9)]

@@ -77,6 +77,7 @@ def step_s(problem: Problem, plan: Plan, *, flush: bool = True) -> float:
     Without a flush, a node updates its weights after each backward pass.
     """
     events, stages = Events(problem), plan.stages
+    samples_s = send_samples(events, plan)
     rows = [rows_of(stage) for stage in stages]
     waiting = [stage_order(plan, s, problem.first_trained) for s in range(len(stages))]
     inputs: dict[Pass, list[object]] = {}  # arrivals
@@ -90,7 +91,7 @@ def step_s(problem: Problem, plan: Plan, *, flush: bool = True) -> float:
                 continue
             del waiting[s][0]
             for node, own in rows[s].items():
-                seconds = len(own) * pass_s(problem, plan, s, node, kind)
+                seconds = pass_s(problem, plan, s, (node, len(own)), kind)
                 arrived = inputs.get((kind, s, m, node), [])
                 done = events.vertex((kind, s, m, node), seconds, node, arrived)
                 send(events, plan, (kind, s, m, node), done, inputs)
@@ -104,7 +105,21 @@ def step_s(problem: Problem, plan: Plan, *, flush: bool = True) -> float:
             events.reduce(*reduction)
         for stage in stages:
             update(events, problem, stage, 0)
-    return events.longest_s()
+    return max(samples_s, events.longest_s())
+
+
+def send_samples(events: Events, plan: Plan) -> float:
+    """Send samples as a step begins, before all else; return the longest time on a link."""
+    problem, longest_s = events.problem, 0.0
+    for node, count in plan.stages[0].samples:
+        for owner, share in (problem.owners or {}).items():
+            if owner != node:
+                size = share * count * plan.microbatches * problem.sample_bytes
+                asked_s = problem.links[node, owner].latency_s
+                asked = events.vertex(("asked", owner, node), asked_s, None, [])
+                arrived: Any = events.message("samples", (owner, node), size, asked)
+                longest_s = max(longest_s, events.graph.nodes[arrived[:2]]["seconds"])
+    return longest_s
 
 
 Pass = tuple[str, int, int, int]
@@ -145,14 +160,18 @@ def rows_of(stage: Stage) -> dict[int, range]:
     return rows
 
 
-def pass_s(problem: Problem, plan: Plan, stage: int, node: int, kind: str) -> float:
-    """Seconds of a sample in a pass."""
+def pass_s(problem: Problem, plan: Plan, stage: int, replica: tuple[int, int], kind: str) -> float:
+    """Seconds of a pass of a replica, which is a node and its samples."""
+    node, samples = replica
+    none = 0 * problem.forward_s
+    forward_fixed_s = none if problem.forward_fixed_s is None else problem.forward_fixed_s
+    backward_fixed_s = none if problem.backward_fixed_s is None else problem.backward_fixed_s
     seconds = 0.0
-    for layer in range(plan.stages[stage].first, plan.stages[stage].last + 1):
+    for layer in range(plan.stages[stage].first - 1, plan.stages[stage].last):
         if kind == "F" or plan.recompute[stage]:
-            seconds += problem.forward_s[node, layer - 1]
-        if kind == "B" and layer >= problem.first_trained:
-            seconds += problem.backward_s[node, layer - 1]
+            seconds += samples * problem.forward_s[node, layer] + forward_fixed_s[node, layer]
+        if kind == "B" and layer >= problem.first_trained - 1:
+            seconds += samples * problem.backward_s[node, layer] + backward_fixed_s[node, layer]
     return seconds
 
 
@@ -212,15 +231,15 @@ def plans(problem: Problem) -> Iterator[Plan]:
 
 def shared(problem: Problem, first: int, last: int, nodes: list[int], samples: int) -> list[int]:
     """One sample after another to the node that ends it first."""
-    took = [
-        sum(problem.forward_s[n, first - 1 : last])
-        + sum(problem.backward_s[n, max(first, problem.first_trained) - 1 : last])
-        for n in nodes
-    ]
+    before = [Stage(1, first - 1, ((0, 1),))] if first > 1 else []
+    plan = Plan(stages=(*before, Stage(first, last, ((0, 1),))), microbatches=1)
     counts = [0] * len(nodes)
     for _ in range(samples):
-        best = min(range(len(nodes)), key=lambda n: ((counts[n] + 1) * took[n], n))
-        counts[best] += 1
+        ends_s = [
+            sum(pass_s(problem, plan, len(before), (n, count + 1), kind) for kind in "FB")
+            for n, count in zip(nodes, counts, strict=True)
+        ]
+        counts[ends_s.index(min(ends_s))] += 1
     return counts
 
 

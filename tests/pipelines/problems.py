@@ -1,6 +1,7 @@
 """Problems and plans for the tests of pipelines."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -54,6 +55,7 @@ def drawn(rng: np.random.Generator, *, layers: int, nodes: int, batch: int, equa
     whole = needed(1, layers, batch, 1, False)
     limits = whole * (np.full(nodes, rng.uniform(0.2, 1)) if equal else rng.uniform(0.2, 1, nodes))
     limited = rng.random() < 0.5
+    fixed_s = rng.integers(0, 3, layers) / speeds[:, None] if rng.random() < 0.3 else None
     return Problem(
         forward_s=forward_s,
         backward_s=forward_s * 2,
@@ -62,9 +64,25 @@ def drawn(rng: np.random.Generator, *, layers: int, nodes: int, batch: int, equa
         output_bytes=rng.integers(1, 9, layers).astype(float),
         links=links,
         batch=batch,
+        forward_fixed_s=fixed_s,
+        backward_fixed_s=None if fixed_s is None else 2 * fixed_s,
         first_trained=int(rng.integers(1, layers + 1)) if rng.random() < 0.3 else 1,
         memory_bytes=limits if limited else None,
         needed=needed if limited else None,
+    )
+
+
+def owned(rng: np.random.Generator, problem: Problem) -> Problem:
+    """The problem with samples on all nodes, and on one that trains nothing."""
+    places = problem.nodes + 1
+    shares = rng.dirichlet(np.ones(places))
+    ends = range(problem.nodes)
+    more = {pair: link(rng) for n in ends for pair in ((n, places - 1), (places - 1, n))}
+    return replace(
+        problem,
+        links={**problem.links, **more},
+        owners=dict(enumerate(shares.tolist())),
+        sample_bytes=float(rng.integers(0, 9)),
     )
 
 

@@ -1,16 +1,18 @@
 """Durations of a pipeline's step that theory states."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.oracles import pipelines as oracle
-from tests.pipelines.problems import chain, drawn, some_plan, uniform
+from tests.pipelines.problems import chain, drawn, owned, some_plan, uniform
 from workbench.clusters import Link
 from workbench.pipelines import Tied, iteration
 from workbench.pipelines.bounds import bound_s
-from workbench.pipelines.costs import timeline
+from workbench.pipelines.costs import Shared, timeline
+from workbench.utils.checks import UserError
 
 
 @pytest.mark.parametrize("blocking", [False, True])
@@ -43,7 +45,71 @@ def test_a_step_takes_the_longest_path_through_its_events(seed: int) -> None:
     if seed % 2:
         sizes = problem.param_bytes + 8
         problem = replace(problem, param_bytes=sizes, tied=(Tied(8, (1, layers)),))
+    if seed % 3 == 0:
+        problem = owned(rng, problem)
     plan = some_plan(rng, problem)
     found = iteration(problem, plan).total_s
     assert found == pytest.approx(oracle.step_s(problem, plan), rel=1e-12)
     assert bound_s(problem, plan) <= found * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_seconds_beside_those_of_samples_are_charged_by_micro_batch(
+    count: int, schedule: str
+) -> None:
+    fixed_s = np.full((3, 3), 0.5)
+    problem = uniform(3, 8, forward_fixed_s=fixed_s, backward_fixed_s=2 * fixed_s)
+    plan = chain((1, 2, 3), 8 // count, microbatches=count, schedule=schedule)
+    pass_s = 3 * 8 / count + 1.5
+    assert iteration(problem, plan).total_s == pytest.approx((count + 2) * pass_s, abs=1e-9)
+
+
+def test_frozen_layers_have_no_backward_pass_of_fixed_seconds() -> None:
+    fixed_s = np.full((2, 2), 0.5)
+    problem = uniform(2, 1, forward_fixed_s=fixed_s, backward_fixed_s=2 * fixed_s, first_trained=2)
+    assert iteration(problem, chain((1, 2), microbatches=1)).total_s == 1.5 + 1.5 + 3.0
+
+
+@pytest.mark.parametrize("bytes_of_gradient", [1, 50])
+def test_messages_wait_for_samples_on_their_link(bytes_of_gradient: int) -> None:
+    """Node 1 sends 80 bytes of samples, then the gradient; a capacity carries both ways."""
+    problem = uniform(
+        2,
+        8,
+        link=Link(8.0),  # a byte a second
+        owners={1: 1.0},
+        sample_bytes=10,
+        output_bytes=np.full(2, bytes_of_gradient / 8),
+    )
+    plan = chain((1, 2), 8, microbatches=1)
+    found = iteration(problem, plan)
+    there_s = max(80, 8 + bytes_of_gradient + 24)
+    assert found.total_s == pytest.approx(there_s + bytes_of_gradient + 16)
+    assert found.sent_bytes == {(1, 0): 80 + bytes_of_gradient, (0, 1): bytes_of_gradient}
+    both = Shared(4.0, frozenset({(0, 1), (1, 0)}))
+    narrow = iteration(replace(problem, shared=(both,)), plan)
+    assert narrow.total_s == pytest.approx(2 * (80 + 2 * bytes_of_gradient))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"owners": {0: 0.5}}, "sum to 1"),
+        ({"owners": {3: 1.0}}, "from 2 on"),
+        ({"owners": {-1: 1.0}}, "owner is -1"),
+        ({"links": {(0, 2): Link(1.0)}}, "from 0 to 1"),
+        ({"shared": (Shared(0.0, frozenset({(0, 1)})),)}, "give a bandwidth"),
+        ({"shared": (Shared(1.0, frozenset({(0, 7)})),)}, "pairs of nodes"),
+    ],
+)
+def test_owners_and_capacities_of_other_nodes_are_refused(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        uniform(2, 2, **change)
+
+
+def test_names_of_other_nodes_are_refused() -> None:
+    with pytest.raises(UserError, match="names has 1 values for 2 nodes"):
+        timeline(uniform(2, 1), chain((1, 2), microbatches=1), names=["a"])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 
-from tests.pipelines.problems import chain, uniform
+from tests.pipelines import problems
+from tests.pipelines.problems import chain, drawn, owned, uniform
 from workbench.clusters import Link, Schedule
 from workbench.pipelines import Plan, Problem, Stage, Tied, iteration
-from workbench.pipelines.programs import cluster_of, programs_of
+from workbench.pipelines.programs import ahead, cluster_of, programs_of
 from workbench.runtime import simulate
 from workbench.utils.checks import UserError
 
@@ -98,6 +100,22 @@ def test_blocking_messages_take_what_is_predicted(seeds: range) -> None:
         carried += 1
         assert simulated_s(problem, blocking) == pytest.approx(expected_s, rel=1e-9), seed
     assert carried > 30
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_steps_with_samples_of_others_take_what_is_predicted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, layers = int(rng.integers(2, 6)), int(rng.integers(2, 7))
+    problem = owned(rng, drawn(rng, layers=layers, nodes=nodes, batch=24, equal=True))
+    problem = replace(problem, first_trained=1)
+    plan = problems.some_plan(rng, problem)
+    expected_s = iteration(problem, plan).total_s
+    first = ahead(problem, plan, expected_s)
+    ends_s = [
+        simulate(cluster_of(problem), programs_of(problem, plan, count, in_advance=first)).end_s
+        for count in (first + 2, first + 4)
+    ]
+    assert ends_s[1] - ends_s[0] == pytest.approx(2 * expected_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])

@@ -118,6 +118,16 @@ def test_a_ratio_is_of_layers_in_which_nothing_is_frozen() -> None:
     assert times.table["update_s"].to_list() == [0.0, 1.25, 0.0, 1.25]
 
 
+def test_frozen_layers_at_the_front_have_no_backward_pass() -> None:
+    module = nn.Sequential(*(nn.Linear(4, 4, bias=False) for _ in range(3)))
+    module[0].requires_grad_(False)
+    times = LayerTimes.from_flops(
+        profile_model(module, (4,)), flops_per_s=32.0, batch_size=1, bytes_per_s=32, overhead_s=1.0
+    )
+    moved_s = (64 + 32) / 32
+    assert times.table["backward_s"].to_list() == [0.0, 2 + 1 + 2 * moved_s, 2 + 2 + 2 * moved_s]
+
+
 def test_what_no_gradient_passes_has_no_backward_time() -> None:
     class Features(nn.Linear):
         def forward(self, input: Tensor) -> Tensor:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import permutations
 from typing import NamedTuple
 
-from workbench.clusters import Schedule
-from workbench.pipelines.costs import Problem, reductions, step_s, update_s
+from workbench.clusters import Link, Schedule
+from workbench.pipelines.costs import Problem, reductions, samples_sent, step_s, update_s
 from workbench.pipelines.schedules import Plan, Step, transfers
 
 
@@ -51,7 +54,41 @@ def bound_s(problem: Problem, plan: Plan) -> float:
         if trains and s < len(cuts):
             last_s = max(tail_s, min(ends_s[node] for node in stage.nodes))
             tail_s = cuts[s].behind_s + min(backward[s]) + last_s
+    if problem.owners or problem.shared:
+        longest_s = max(longest_s, network_s(problem, plan))
     return max(longest_s, *(busy_s[node] + ends_s[node] for node in plan.nodes))
+
+
+def network_s(problem: Problem, plan: Plan) -> float:
+    """Seconds for which a step occupies the busiest link or shared capacity, at least."""
+    sent = defaultdict[tuple[int, int], list[float]](list)
+    for ends, size in samples_sent(problem, plan).items():
+        sent[ends].append(size)
+    for number, stage in enumerate(plan.stages[:-1]):
+        before, after = Step(number, 0, False), Step(number + 1, 0, False)
+        size = float(problem.output_bytes[stage.last - 1])
+        for each in transfers(plan, before, after):
+            ends, rows = (each.sender, each.receiver), each.stop - each.start
+            ways = (ends, ends[::-1]) if stage.last >= problem.first_trained else (ends,)
+            for way in ways if ends[0] != ends[1] else ():
+                sent[way] += [size * rows] * plan.microbatches
+    for nodes, size in reductions(problem, plan):
+        for pair in permutations(nodes, 2):
+            sent[pair] += [size / len(nodes)] * 2
+    return busiest_s(problem, sent)
+
+
+def busiest_s(problem: Problem, sent: Mapping[tuple[int, int], list[float]]) -> float:
+    """Seconds for which these messages, by their bytes, occupy the busiest link or capacity."""
+    seconds = [0.0]
+    for ends, sizes in sent.items():
+        link = problem.links.get(ends)
+        if link is None:
+            return math.inf
+        seconds.append(len(sizes) * link.overhead_s + 8 * sum(sizes) / fastest_bps(link))
+    for bandwidth_bps, pairs in problem.shared:
+        seconds.append(8 * sum(sum(sent.get(pair, ())) for pair in pairs) / bandwidth_bps)
+    return max(seconds)
 
 
 class _Cut(NamedTuple):
@@ -107,6 +144,10 @@ def arrival_s(problem: Problem, source: int, target: int, size_bytes: float) -> 
     link = problem.links.get((source, target))
     if link is None:
         return math.inf
+    return link.overhead_s + 8 * size_bytes / fastest_bps(link) + link.latency_s
+
+
+def fastest_bps(link: Link) -> float:
+    """Bandwidth of a link, at the best where that changes."""
     rate = link.bandwidth
-    fastest = max(rate.values) if isinstance(rate, Schedule) else rate
-    return link.overhead_s + 8 * size_bytes / fastest + link.latency_s
+    return max(rate.values) if isinstance(rate, Schedule) else rate

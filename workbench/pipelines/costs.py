@@ -3,8 +3,9 @@
 The pass of a micro-batch takes the seconds of its samples in the layers of the stage; a message
 takes the overhead of its link, then its bytes, in order of sending; it arrives the latency later.
 After its last pass a node averages gradients with the other replicas of its stages and updates its
-weights. With S equal stages, M micro-batches and free links GPipe and 1F1B both take
-(M + S - 1)(f + b), of which (S - 1)/(M + S - 1) is the bubble (Huang et al. 2019, Sec. 2.3;
+weights. The first stage takes samples that their owners send it a step ahead: links carry these
+before the step's messages. With S equal stages, M micro-batches and free links GPipe and 1F1B both
+take (M + S - 1)(f + b), of which (S - 1)/(M + S - 1) is the bubble (Huang et al. 2019, Sec. 2.3;
 Narayanan et al. 2021, Efficient Large-Scale Language Model Training, Sec. 2.2).
 """
 
@@ -31,11 +32,15 @@ from workbench.utils.checks import (
     check_fields,
     check_kind,
     check_layers,
+    check_number,
     check_whole,
     listed,
 )
 
 FloatArray = NDArray[np.float64]
+
+ROUNDING = 1e-9
+"""Difference from 1 of shares that sum to 1."""
 
 Needed = Callable[[int, int, int, int, bool], float]
 """Bytes that a stage needs at its peak.
@@ -43,6 +48,27 @@ Needed = Callable[[int, int, int, int, bool], float]
 Its arguments are the first and the last layer, samples of a micro-batch on the node, micro-batches
 in flight, and whether the stage recomputes.
 """
+
+
+class Shared(NamedTuple):
+    """Capacity that messages between several pairs of nodes share, such as a network interface."""
+
+    bandwidth_bps: float
+    pairs: frozenset[tuple[int, int]]
+
+
+class Sums(NamedTuple):
+    """Seconds (N, L + 1) and trained bytes (L + 1,), summed: entry l is of the layers 1 to l.
+
+    Layers below the first trained one have no backward pass.
+    """
+
+    forward_s: FloatArray
+    backward_s: FloatArray
+    forward_fixed_s: FloatArray
+    backward_fixed_s: FloatArray
+    update_s: FloatArray
+    param_bytes: FloatArray
 
 
 # N = node, L = layer
@@ -65,8 +91,16 @@ class Problem:
         each other.
     batch
         Samples of a step.
+    forward_fixed_s, backward_fixed_s
+        Seconds of each pass through each layer beside those of its samples, however many these are,
+        shape (N, L); by default none.
+    owners
+        Share of the samples that each owner has; by default all nodes have all. Owners that train
+        nothing have numbers from N on. They send samples to the nodes of the first stage.
     sample_bytes
-        Bytes of a sample's inputs. They are sent ahead of time, so no step waits for them.
+        Bytes of a sample's inputs, as owners send them.
+    shared
+        Capacities that links share; by default none.
     tied
         Weights that several layers use. Where these are in several stages, all nodes that hold the
         weight sum its gradients (Narayanan et al. 2021).
@@ -87,6 +121,10 @@ class Problem:
     output_bytes: FloatArray
     links: Mapping[tuple[int, int], Link]
     batch: int = field(metadata=at_least(1))
+    forward_fixed_s: FloatArray | None = None
+    backward_fixed_s: FloatArray | None = None
+    owners: Mapping[int, float] | None = None
+    shared: tuple[Shared, ...] = ()
     sample_bytes: float = field(default=0.0, metadata=NOT_NEGATIVE)
     tied: tuple[Tied, ...] = ()
     first_trained: int = field(default=1, metadata=at_least(1))
@@ -96,14 +134,17 @@ class Problem:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("forward_s", "backward_s", "update_s"):
+        fixed = ("forward_fixed_s", "backward_fixed_s")
+        tables = [name for name in fixed if getattr(self, name) is not None]
+        tables += ["forward_s", "backward_s", "update_s"]
+        for name in tables:
             object.__setattr__(self, name, _by_node(name, getattr(self, name)))
         nodes, layers = self.forward_s.shape
         sizes = ["param_bytes", "output_bytes"]
         sizes += [] if self.frozen_bytes is None else ["frozen_bytes"]
         for name in sizes:
             object.__setattr__(self, name, check_layers(name, getattr(self, name)))
-        shapes = {name: getattr(self, name).shape for name in ("backward_s", "update_s", *sizes)}
+        shapes = {name: getattr(self, name).shape for name in (*tables, *sizes)}
         wrong = {name for name, shape in shapes.items() if shape[-1] != layers}
         wrong |= {name for name, shape in shapes.items() if shape[:-1] not in ((), (nodes,))}
         if wrong:
@@ -122,11 +163,22 @@ class Problem:
             raise TypeError(
                 f"links is {self.links!r}; give a mapping, such as {{(0, 1): Link(1e9)}}"
             )
-        pairs = set(product(range(nodes), repeat=2))
+        object.__setattr__(self, "owners", _owners(self.owners, nodes))
+        pairs = set(product(range(self.places), repeat=2))
         for ends, link in self.links.items():
             if ends not in pairs:
-                raise UserError(f"links has {ends!r}; give pairs of nodes, from 0 to {nodes - 1}")
+                raise UserError(
+                    f"links has {ends!r}; give pairs of nodes, from 0 to {self.places - 1}"
+                )
             check_kind(f"links of {ends}", link, Link, "a clusters.Link")
+        shared = listed("shared", self.shared, "give (Shared(bandwidth_bps, pairs),)")
+        for capacity in shared:
+            check_kind("shared", capacity, Shared, "a Shared")
+            if not capacity.bandwidth_bps > 0 or not capacity.pairs <= pairs:
+                raise UserError(
+                    f"shared has {capacity}; give a bandwidth above 0, and pairs of nodes"
+                )
+        object.__setattr__(self, "shared", shared)
         if self.first_trained > layers:
             raise UserError(f"first_trained is {self.first_trained}; layers are 1 to {layers}")
         tied = tuple(
@@ -149,19 +201,46 @@ class Problem:
         """Memory of each node, (N,); infinite where there is no limit."""
         return np.full(self.nodes, math.inf) if self.memory_bytes is None else self.memory_bytes
 
-    @cached_property
-    def sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Forward, backward and update seconds (N, L + 1) and trained bytes (L + 1,), summed.
+    @property
+    def places(self) -> int:
+        """Number of nodes and of owners that train nothing."""
+        return max([self.nodes, *(owner + 1 for owner in self.owners or {})])
 
-        Entry l is of the layers 1 to l. Layers below the first trained one have no backward pass.
-        """
-        backward_s = self.backward_s.copy()
-        backward_s[:, : self.first_trained - 1] = 0
-        forward_s, backward_s, update_s = (
-            np.pad(seconds.cumsum(axis=1), ((0, 0), (1, 0)))
-            for seconds in (self.forward_s, backward_s, self.update_s)
+    @cached_property
+    def sums(self) -> Sums:
+        """Sums over layers."""
+        frozen, none = self.first_trained - 1, np.zeros_like(self.forward_s)
+
+        def summed(seconds: FloatArray | None, first: int = 0) -> FloatArray:
+            table = (none if seconds is None else seconds).copy()
+            table[:, :first] = 0
+            return np.pad(table.cumsum(axis=1), ((0, 0), (1, 0)))
+
+        return Sums(
+            summed(self.forward_s),
+            summed(self.backward_s, frozen),
+            summed(self.forward_fixed_s),
+            summed(self.backward_fixed_s, frozen),
+            summed(self.update_s),
+            np.pad(self.param_bytes.cumsum(), (1, 0)),
         )
-        return forward_s, backward_s, update_s, np.pad(self.param_bytes.cumsum(), (1, 0))
+
+
+def _owners(given: Mapping[int, float] | None, nodes: int) -> dict[int, float]:
+    if not isinstance(given, Mapping | None):
+        raise TypeError(f"owners is {given!r}; give shares by node, such as {{0: 1.0}}")
+    owners = {
+        check_whole("owner", owner, 0): check_number("share of an owner", share)
+        for owner, share in (given or {}).items()
+    }
+    outside = sorted(owner for owner in owners if owner >= nodes)
+    if outside != list(range(nodes, nodes + len(outside))):
+        raise UserError(
+            f"owners has {outside}; those that train nothing have numbers from {nodes} on"
+        )
+    if owners and not (min(owners.values()) >= 0 and abs(sum(owners.values()) - 1) < ROUNDING):
+        raise UserError(f"shares of owners are {owners}; give shares that sum to 1")
+    return owners
 
 
 def _numbers(name: str, values: ArrayLike) -> FloatArray:
@@ -205,7 +284,8 @@ class Iteration:
     Attributes
     ----------
     total_s
-        Seconds until the last node has updated its weights.
+        Seconds until the last node has updated its weights, and no less than links and shared
+        capacities take for all bytes of a step.
     busy_s
         Seconds of computation by node.
     sent_bytes
@@ -228,7 +308,9 @@ class Iteration:
 
 
 def iteration(problem: Problem, plan: Plan) -> Iteration:
-    """Duration of one step under a plan, exactly: the longest path through passes and messages.
+    """Duration of one step under a plan: the longest path through passes and messages.
+
+    That is exact where no links share a capacity; where some do, it is a lower bound.
 
     Raises UserError: the plan is not one for this problem, or its nodes wait for each other.
     """
@@ -237,8 +319,12 @@ def iteration(problem: Problem, plan: Plan) -> Iteration:
 
 def timeline(problem: Problem, plan: Plan, names: Iterable[str] = ()) -> Trace:
     """Trace of one step: a row a pass, message and update; `names` are those of the nodes."""
+    check(problem, plan)
+    names = listed("names", names, "give the nodes' names, such as ('a', 'b')")
+    if len(names) not in (0, problem.places):
+        raise UserError(f"names has {len(names)} values for {problem.places} nodes")
     spans: list[Span] = []
-    _Walk(problem, plan, spans, list(names)).iteration()
+    _Walk(problem, plan, spans, list(map(str, names))).iteration()
     return Trace.of(spans)
 
 
@@ -262,20 +348,23 @@ def check(problem: Problem, plan: Plan) -> None:
 
 def step_s(problem: Problem, plan: Plan, node: int, step: Step) -> float:
     """Seconds of a pass of a micro-batch on a node; a backward pass may repeat the forward pass."""
-    stage = plan.stages[step.stage]
+    stage, sums = plan.stages[step.stage], problem.sums
     samples = dict(stage.samples)[node]
-    forward_s, backward_s, _, _ = problem.sums
-    first, last = stage.first - 1, stage.last
-    seconds = forward_s[node, last] - forward_s[node, first]
-    if step.backward:
-        seconds *= plan.recompute[step.stage]
-        seconds += backward_s[node, last] - backward_s[node, first]
-    return samples * float(seconds)
+
+    def seconds(each: FloatArray, fixed: FloatArray) -> float:
+        of_samples, whole = (t[node, stage.last] - t[node, stage.first - 1] for t in (each, fixed))
+        return float(samples * of_samples + whole)
+
+    if not step.backward:
+        return seconds(sums.forward_s, sums.forward_fixed_s)
+    again = plan.recompute[step.stage]
+    again_s = seconds(sums.forward_s, sums.forward_fixed_s) if again else 0.0
+    return again_s + seconds(sums.backward_s, sums.backward_fixed_s)
 
 
 def update_s(problem: Problem, plan: Plan, node: int) -> float:
     """Seconds in which a node updates the weights of all its stages."""
-    sums_s = problem.sums[2][node]
+    sums_s = problem.sums.update_s[node]
     return float(
         sum(
             sums_s[stage.last] - sums_s[stage.first - 1]
@@ -283,6 +372,17 @@ def update_s(problem: Problem, plan: Plan, node: int) -> float:
             if node in stage.nodes
         )
     )
+
+
+def samples_sent(problem: Problem, plan: Plan) -> dict[tuple[int, int], float]:
+    """(owner, node of the first stage) -> bytes of samples that it is sent for a step."""
+    batch_bytes = problem.batch * problem.sample_bytes / plan.samples
+    return {
+        (owner, node): batch_bytes * count * share
+        for node, count in plan.stages[0].samples
+        for owner, share in (problem.owners or {}).items()
+        if owner != node
+    }
 
 
 class Reduction(NamedTuple):
@@ -299,7 +399,7 @@ def reductions(problem: Problem, plan: Plan) -> list[Reduction]:
     stages.
     """
     sizes = [
-        float(problem.sums[3][stage.last] - problem.sums[3][stage.first - 1])
+        float(problem.sums.param_bytes[stage.last] - problem.sums.param_bytes[stage.first - 1])
         for stage in plan.stages
     ]
     groups = [Reduction(stage.nodes, 0.0) for stage in plan.stages]
@@ -371,7 +471,7 @@ class _Walk:
     ) -> None:
         check(problem, plan)
         self.problem, self.plan, self.spans = problem, plan, spans
-        self.names = names or [f"node {n}" for n in range(problem.nodes)]
+        self.names = names or [f"node {n}" for n in range(problem.places)]
         self.now_s = dict.fromkeys(plan.nodes, 0.0)
         self.busy_s = dict.fromkeys(plan.nodes, 0.0)
         self.sent_bytes: dict[tuple[int, int], float] = {}
@@ -379,13 +479,28 @@ class _Walk:
         self.arrived_s: dict[object, float] = {}
 
     def iteration(self) -> Iteration:
+        samples_s = self._send_samples()
         self._run()
+        shared_s = (
+            8 * sum(self.sent_bytes.get(pair, 0.0) for pair in pairs) / bandwidth_bps
+            for bandwidth_bps, pairs in self.problem.shared
+        )
         return Iteration(
-            max(self.now_s.values()),
+            max(samples_s, *self.now_s.values(), *shared_s),
             self.busy_s,
             self.sent_bytes,
             memory_bytes(self.problem, self.plan),
         )
+
+    def _send_samples(self) -> float:
+        """Let links carry the samples of a later step first, which are asked for as this begins."""
+        longest_s = 0.0
+        for ends, size in samples_sent(self.problem, self.plan).items():
+            back = self.problem.links.get(ends[::-1])
+            asked_s = 0.0 if back is None else back.latency_s
+            start_s, end_s = self._occupy(ends, size, asked_s, "samples")
+            longest_s = max(longest_s, end_s - start_s)
+        return longest_s
 
     def _run(self) -> None:
         lists = operations(self.plan, self.problem.first_trained)
@@ -464,16 +579,24 @@ class _Walk:
 
     def _carry(self, message: _Message, at_s: float) -> None:
         ends = message.sender, message.receiver
+        _, end_s = self._occupy(ends, message.size_bytes, at_s, message.label)
+        self.arrived_s[message.key] = end_s + self.problem.links[ends].latency_s
+
+    def _occupy(
+        self, ends: tuple[int, int], size_bytes: float, at_s: float, label: str
+    ) -> tuple[float, float]:
+        """Send a message when its link is free; return when it begins and ends to occupy it."""
         link = link_of(self.problem, *ends)
         start_s = max(at_s, self.free_s.get(ends, 0.0))
-        end_s = start_s + message_s(link, message.size_bytes, start_s)
+        end_s = start_s + message_s(link, size_bytes, start_s)
         self.free_s[ends] = end_s
-        self.arrived_s[message.key] = end_s + link.latency_s
-        self.sent_bytes[ends] = self.sent_bytes.get(ends, 0.0) + message.size_bytes
+        self.sent_bytes[ends] = self.sent_bytes.get(ends, 0.0) + size_bytes
         if self.spans is not None:
             name, lane = self.names[ends[0]], f"to {self.names[ends[1]]}"
-            size = round(message.size_bytes)
-            self.spans.append(Span(name, lane, message.label, start_s, end_s, size, "transfer"))
+            self.spans.append(
+                Span(name, lane, label, start_s, end_s, round(size_bytes), "transfer")
+            )
+        return start_s, end_s
 
 
 def link_of(problem: Problem, source: int, target: int) -> Link:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.pipelines.bounds import arrival_s
+from workbench.pipelines.bounds import arrival_s, busiest_s
 from workbench.pipelines.costs import FloatArray, Problem
 from workbench.pipelines.partitions import Partition, Search, Variant
 from workbench.utils.checks import check_kind
@@ -22,8 +22,9 @@ WORSE = 2
 class Replicas(NamedTuple):
     """Seconds of replicas by layers l + 1 to l', (L + 1, L + 1).
 
-    Those of a sample, of a sample where the forward pass is repeated, and of the step's end, when
-    gradients are averaged and weights updated; `shares` are the replicas' shares of the samples.
+    Those of a sample in a micro-batch, of a sample where the forward pass is repeated, and of the
+    step's end, when gradients are averaged and weights updated; `shares` are the replicas' shares
+    of the samples.
     """
 
     pass_s: FloatArray
@@ -39,29 +40,37 @@ class Times:
         self.search = search
         self.sizes = np.pad(search.problem.output_bytes, (1, 0))
         self.line_s = cache(partial(line_s, search.problem))
-        self.replicas = cache(self._replicas)
+        self.has_fixed = bool(search.fixed_s.any())
+        self.of_replicas = cache(self._replicas)
+        self.samples_s = cache(self._samples_s)
         self.stage_s = cache(self._stage_s)
         self.cut_s = cache(self._cut_s)
 
-    def _replicas(self, nodes: tuple[int, ...]) -> Replicas:
+    def replicas(self, nodes: tuple[int, ...], samples: int) -> Replicas:
+        """Seconds of replicas with micro-batches of so many samples."""
+        return self.of_replicas(nodes, samples if self.has_fixed else 1)
+
+    def _replicas(self, nodes: tuple[int, ...], samples: int) -> Replicas:
         problem, rows = self.search.problem, list(nodes)
-        forward_s, backward_s, update_s, sizes = problem.sums
-        end_s = _between(update_s[rows]).max(axis=0)
+        sums = problem.sums
+        forward_s = sums.forward_s[rows] + sums.forward_fixed_s[rows] / samples
+        backward_s = sums.backward_s[rows] + sums.backward_fixed_s[rows] / samples
+        end_s = _between(sums.update_s[rows]).max(axis=0)
         if len(nodes) > 1:
             lines = [self.line_s(*pair) for pair in permutations(nodes, 2)]
             fixed_s, byte_s = (max(values) for values in zip(*lines, strict=True))
-            end_s += 2 * (fixed_s + byte_s * _between(sizes) / len(nodes))
-        speeds = 1 / np.maximum(self.search.pass_s[rows, -1], 1e-300)
+            end_s += 2 * (fixed_s + byte_s * _between(sums.param_bytes) / len(nodes))
+        speeds = 1 / np.maximum((forward_s + backward_s)[:, -1], 1e-300)
         return Replicas(
-            _together(forward_s[rows] + backward_s[rows]),
-            _together(2 * forward_s[rows] + backward_s[rows]),
+            _together(forward_s + backward_s),
+            _together(2 * forward_s + backward_s),
             end_s,
             speeds / speeds.sum(),
         )
 
     def _stage_s(self, nodes: tuple[int, ...], samples: int, depth: int) -> FloatArray:
         """Seconds of a micro-batch by layers; infinite where it does not fit."""
-        search, replicas, count = self.search, self.replicas(nodes), len(nodes)
+        search, replicas, count = self.search, self.replicas(nodes, samples), len(nodes)
         if samples < count:
             return np.full_like(replicas.pass_s, math.inf)
         each = math.ceil(samples / count) * count if search.equal else samples
@@ -74,6 +83,18 @@ class Times:
             again_s = np.where(again, each * replicas.again_s, math.inf)
             seconds = np.where(fitting, seconds, np.maximum(seconds, again_s))
         return seconds
+
+    def _samples_s(self, nodes: tuple[int, ...]) -> float:
+        """Seconds in which nodes of the first stage get the samples of a step."""
+        problem = self.search.problem
+        each_bytes = problem.batch * problem.sample_bytes / len(nodes)
+        sent = {
+            (owner, node): [each_bytes * share]
+            for owner, share in (problem.owners or {}).items()
+            for node in nodes
+            if owner != node
+        }
+        return busiest_s(problem, sent)
 
     def _cut_s(self, source: int, target: int, rows: float) -> FloatArray:
         """Seconds until a message of these samples is there and one is back, by cut."""
@@ -117,7 +138,8 @@ def dynamic(
 
     with T a stage's seconds a micro-batch, and C those of its messages there and back: the way of
     a micro-batch to the slowest stage and back, and what that computes. The step's end, gradients
-    and update, is added to the second term. PipeDream, which does not flush, has no first term.
+    and update, is added to the second term. Nodes at either end of the order may be left out.
+    PipeDream, which does not flush, has no first term.
     With a `head`, the layers up to it are on the nodes of the last stage. With `most`, stages have
     memory for that many micro-batches in flight, but are taken to be as fast as with all.
     """
@@ -126,7 +148,7 @@ def dynamic(
     layers, nodes = problem.layers, len(order)
     samples = problem.batch // count
     best = np.full((layers + 1, nodes + 1), math.inf)  # A(k - 1, l, p)
-    best[layers, nodes] = 0.0
+    best[layers] = 0.0
     choices: list[dict[tuple[int, int], tuple[int, int]]] = []
     found: list[Partition] = []
     least: list[float] = []  # by number of stages
@@ -143,12 +165,16 @@ def dynamic(
             group = groups[p, q]
             stage_s = times.stage_s(group, samples, depth if search.needed else 0)
             if stages == 1:
-                stage_s = stage_s + samples * times.replicas(group).pass_s[0, head]
+                stage_s = stage_s + samples * times.replicas(group, samples).pass_s[0, head]
             ahead_s = best[:, q]
-            if q < nodes:
+            if stages > 1:
                 cut_s = times.cut_s(order[q - 1], order[q], samples / (q - p))
                 ahead_s = np.maximum(ahead_s + cut_s, count * cut_s / 2)
-            total_s = np.maximum(stage_s + ahead_s, count * stage_s + times.replicas(group).end_s)
+            end_s = times.replicas(group, samples).end_s
+            total_s = np.maximum(stage_s + ahead_s, count * stage_s + end_s)
+            if problem.owners and (stages == 1 or not head):  # else the last group is first
+                first_stage = slice(None) if head else slice(1)
+                total_s[first_stage] = np.maximum(total_s[first_stage], times.samples_s(group))
             total_s = np.where(np.isfinite(ahead_s) & _above(layers), total_s, math.inf)
             where = total_s.argmin(axis=1)
             least_s = total_s[np.arange(layers + 1), where]
@@ -192,8 +218,10 @@ def pipedream_stages(problem: Problem) -> list[tuple[int, int, int]]:
     """First and last layer and replicas of each stage of PipeDream's plan."""
     check_kind("problem", problem, Problem, "a pipelines.Problem")
     layers, machines = problem.layers, problem.nodes
-    seconds = problem.batch * (problem.sums[0] + problem.sums[1]).max(axis=0)
-    weights, sent = problem.sums[3], problem.batch * problem.output_bytes
+    sums = problem.sums
+    fixed_s = sums.forward_fixed_s + sums.backward_fixed_s
+    seconds = (problem.batch * (sums.forward_s + sums.backward_s) + fixed_s).max(axis=0)
+    weights, sent = sums.param_bytes, problem.batch * problem.output_bytes
     byte_s = max((line_s(problem, *ends)[1] for ends in problem.links), default=0.0)
 
     def stage_s(first: int, last: int, replicas: int) -> float:  # layers first + 1 to last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.pipelines.costs import Problem, fits
+from workbench.pipelines.costs import Problem, Shared, fits
 from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
 from workbench.utils.checks import check_kind
 
@@ -58,15 +59,22 @@ def variants(batch: int, schedules: Collection[str] = SCHEDULES) -> list[Variant
     ]
 
 
-def split(seconds: Sequence[float], samples: int) -> list[int]:
+def split(
+    seconds: Sequence[float], samples: int, fixed_s: Sequence[float] | None = None
+) -> list[int]:
     """Samples of each replica, given out one by one to the replica that ends first with it.
+
+    `seconds` are those of a sample on each replica, `fixed_s` those beside all samples.
 
     >>> split([1.0, 2.0], samples=6)
     [4, 2]
     """
-    counts = [0] * len(seconds)
+    counts, fixed_s = [0] * len(seconds), fixed_s or [0.0] * len(seconds)
     for _ in range(samples):
-        ends_s = [(count + 1) * each for count, each in zip(counts, seconds, strict=True)]
+        ends_s = [
+            (count + 1) * each + fixed
+            for count, each, fixed in zip(counts, seconds, fixed_s, strict=True)
+        ]
         counts[ends_s.index(min(ends_s))] += 1
     return counts
 
@@ -102,14 +110,29 @@ def heads(problem: Problem) -> list[int]:
 
 
 def equal_nodes(problem: Problem) -> bool:
-    """Whether the nodes are equal, each has a link to each other, and these are alike."""
-    tables = (problem.forward_s, problem.backward_s, problem.update_s, problem.limits_bytes)
-    links = set(problem.links.values())
-    pairs = sum(source != target for source, target in problem.links)
+    """Whether the nodes are equal, and any two could be swapped in the network."""
+    sums = problem.sums
+    tables = (*sums[:-1], problem.limits_bytes)
+    if not all((table == table[0]).all() for table in tables):
+        return False
+    return all(_symmetric(problem, node) for node in range(1, problem.nodes))
+
+
+def _symmetric(problem: Problem, node: int) -> bool:
+    """Whether links, owners and shared capacities stay the same if node 0 is swapped with this."""
+    swapped = {0: node, node: 0}
+
+    def moved(pair: tuple[int, int]) -> tuple[int, int]:
+        return swapped.get(pair[0], pair[0]), swapped.get(pair[1], pair[1])
+
+    owners = problem.owners or {}
+    links = problem.links
+    capacities = Counter(problem.shared)
     return (
-        all((table == table[0]).all() for table in tables)
-        and len(links) <= 1
-        and pairs == problem.nodes * (problem.nodes - 1)
+        all(links.get(moved(ends)) == link for ends, link in links.items() if ends[0] != ends[1])
+        and all(owners.get(swapped.get(owner, owner)) == owners[owner] for owner in owners)
+        and capacities
+        == Counter(Shared(bps, frozenset(map(moved, pairs))) for bps, pairs in problem.shared)
     )
 
 
@@ -119,7 +142,9 @@ class Search:
     def __init__(self, problem: Problem) -> None:
         check_kind("problem", problem, Problem, "a pipelines.Problem")
         self.problem = problem
-        self.pass_s = problem.sums[0] + problem.sums[1]
+        sums = problem.sums
+        self.pass_s = sums.forward_s + sums.backward_s
+        self.fixed_s = sums.forward_fixed_s + sums.backward_fixed_s
         self.split = cache(self._split)
         self.needed = None if problem.needed is None else cache(problem.needed)
         self.fitting = cache(self._fitting)
@@ -127,8 +152,12 @@ class Search:
         self.equal = equal_nodes(problem)
 
     def _split(self, first: int, last: int, nodes: tuple[int, ...], samples: int) -> list[int]:
-        seconds = self.pass_s[list(nodes), last] - self.pass_s[list(nodes), first - 1]
-        return split(seconds.tolist(), samples)
+        rows = list(nodes)
+        seconds, fixed_s = (
+            (sums[rows, last] - sums[rows, first - 1]).tolist()
+            for sums in (self.pass_s, self.fixed_s)
+        )
+        return split(seconds, samples, fixed_s)
 
     def stages(self, partition: Partition, samples: int) -> tuple[Stage, ...] | None:
         """Stages with samples; None where a node would have none."""

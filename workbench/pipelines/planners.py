@@ -141,7 +141,8 @@ def pipeline(
     every = list(islice(partitions(problem), COMPLETE + 1))
     if len(every) <= COMPLETE:
         for variant in known:
-            worth = (each for each in every if _slowest_s(times, each) < best.seconds)
+            samples = problem.batch // variant.microbatches
+            worth = (each for each in every if _slowest_s(times, each, samples) < best.seconds)
             best.offer(((partition, variant) for partition in worth), None)
     else:
         while best.at is not None and best.tries < tries:
@@ -157,11 +158,13 @@ def pipeline(
     return best.simplest(known)
 
 
-def _slowest_s(times: Times, partition: Partition) -> float:
+def _slowest_s(times: Times, partition: Partition, samples: int) -> float:
     """Seconds in which the slowest stage passes the batch if its replicas all end together."""
     lasts, groups = partition
     stages = zip((0, *lasts), lasts, groups, strict=False)
-    slowest_s = max(times.replicas(nodes).pass_s[first, last] for first, last, nodes in stages)
+    slowest_s = max(
+        times.replicas(nodes, samples).pass_s[first, last] for first, last, nodes in stages
+    )
     return float(slowest_s) * times.search.problem.batch
 
 
@@ -184,16 +187,20 @@ def _along(
 
 
 def _orders(search: Search) -> list[tuple[int, ...]]:
-    """Orders of unlike nodes: by speed, by memory, and along fast links from the fastest node."""
-    nodes, whole_s = range(search.problem.nodes), search.pass_s[:, -1]
+    """Orders of unlike nodes: by speed, by memory, and along fast links from each node."""
+    nodes, whole_s = range(search.problem.nodes), (search.pass_s + search.fixed_s)[:, -1]
     by_speed = sorted(nodes, key=lambda node: whole_s[node])
     by_memory = sorted(nodes, key=lambda node: -search.limits[node])
-    near, left = [by_speed[0]], by_speed[1:]
-    while left:
-        left.sort(key=lambda node: arrival_s(search.problem, near[-1], node, 1e6))
-        near.append(left.pop(0))
-    several = (by_speed, by_memory, near)
-    return list(dict.fromkeys(tuple(o) for order in several for o in (order, order[::-1])))
+    chains = []
+    for first in by_speed:
+        near, left = [first], [node for node in by_speed if node != first]
+        while left:
+            left.sort(key=lambda node: arrival_s(search.problem, near[-1], node, 1e6))
+            near.append(left.pop(0))
+        chains.append(near)
+    several = (by_speed, by_memory, chains[0])
+    orders = [tuple(o) for order in several for o in (order, order[::-1])]
+    return list(dict.fromkeys((*orders, *map(tuple, chains))))
 
 
 def _swapped(times: Times, best: _Best, tries: int) -> bool:

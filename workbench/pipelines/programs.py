@@ -5,6 +5,9 @@ rows that the replicas behind it have. At the end of a step, replicas of a stage
 gradients, and so do all that hold a tied weight; then every node updates its weights, and begins
 the next step. A stage without backward passes begins a step with the stage behind it.
 
+Where samples have other owners, a node of the first stage asks for those of a later step as it
+begins one, and every owner sends its part of them.
+
 Without a flush (PipeDream, Narayanan et al. 2019) one list goes over all steps: each micro-batch is
 a step of its own, and a stage updates its weights after each backward pass.
 
@@ -14,7 +17,9 @@ too, which the cost model leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +31,7 @@ from workbench.pipelines.costs import (
     check,
     link_of,
     reductions,
+    samples_sent,
     step_s,
     update_s,
 )
@@ -39,8 +45,39 @@ if TYPE_CHECKING:
     from workbench.clusters.cluster import Name
     from workbench.runtime import Context, Program
 
-Arrival = Callable[["Context", int], Awaitable[None]]
-"""Waits on a node of the first stage until the samples of a step are there."""
+AHEAD = 1
+"""Steps whose samples are sent in advance where latencies are short; longer ones need more."""
+
+MOST_AHEAD = 500
+"""Limit on the steps whose samples are sent in advance, however long latencies are."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """How a node of the first stage asks for samples and waits for them.
+
+    Attributes
+    ----------
+    senders
+        Owners that send it samples.
+    ahead
+        Steps for which it asks in advance.
+    iterations
+        Steps of the training.
+    """
+
+    senders: Sequence[int]
+    ahead: int
+    iterations: int
+
+    async def wait(self, context: Context, iteration: int) -> None:
+        """Wait for the samples of an iteration; ask for those of a later one."""
+        for later in range(iteration + self.ahead if iteration else 0, iteration + self.ahead + 1):
+            if later < self.iterations:
+                for sender in self.senders:
+                    context.send(sender, Message(context.node, "more", control=True))
+        for sender in self.senders:
+            await context.receive("samples", sender=sender)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,7 +93,7 @@ class Worker:
     flushes
         Whether a step ends before the next begins; otherwise micro-batches follow each other.
     arrival
-        Waits for samples that others send; by default they are there.
+        How samples that others send arrive; by default they are there.
     """
 
     node: int
@@ -126,7 +163,7 @@ class Worker:
             own = [each for each in every if each.receiver == self.node]
             given = learner.join([self._tensors.pop(each) for each in own])
         elif not step.backward and step.microbatch % each_step == 0 and self.arrival is not None:
-            await self.arrival(context, iteration + step.microbatch // each_step)
+            await self.arrival.wait(context, iteration + step.microbatch // each_step)
         result = await context.compute(
             partial(learner.backward if step.backward else learner.forward, step, given),
             cost_s=step_s(self.problem, self.plan, self.node, step),
@@ -186,6 +223,30 @@ async def _idle(context: Context) -> None:
     """Program of a node without a stage."""
 
 
+def _with_samples(worker: Program, sizes: Mapping[int, float], iterations: int) -> Program:
+    """A node that also sends samples, by their bytes, whenever it is asked for more."""
+
+    async def send(context: Context) -> None:
+        for _ in range(iterations * len(sizes)):
+            to = (await context.receive("more")).sender
+            size = sizes[to]
+            context.send(to, Message(context.node, "samples", None, size, control=not size))
+
+    async def program(context: Context) -> None:
+        sending = context.spawn(send(context))
+        await worker(context)
+        await sending
+
+    return program if sizes else worker
+
+
+def ahead(problem: Problem, plan: Plan, step_s: float) -> int:
+    """Steps whose samples are sent in advance, so that latencies do not delay a step."""
+    ways = [way for ends in samples_sent(problem, plan) for way in (ends, ends[::-1])]
+    latency_s = max((link_of(problem, *way).latency_s for way in ways), default=0.0)
+    return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / max(step_s, 1e-12)))
+
+
 def transfer_bytes(problem: Problem, plan: Plan, each: Transfer) -> float:
     """Bytes of a message between stages; gradients are as large as activations."""
     cut = plan.stages[each.after.stage - each.after.backward].last
@@ -193,8 +254,8 @@ def transfer_bytes(problem: Problem, plan: Plan, each: Transfer) -> float:
 
 
 def cluster_of(problem: Problem, names: Sequence[str] = ()) -> Cluster:
-    """The nodes and links of a problem; no two links share anything."""
-    names = names or [f"node{node}" for node in range(problem.nodes)]
+    """The nodes and links of a problem, with its owners; no two links share anything."""
+    names = names or [f"node{node}" for node in range(problem.places)]
     links: Mapping[tuple[Name, Name], Link] = {
         (source, target): link
         for (source, target), link in problem.links.items()
@@ -210,7 +271,7 @@ def programs_of(
     *,
     flushes: bool = True,
     learners: Sequence[Learner] = (),
-    arrivals: Sequence[Arrival | None] = (),
+    in_advance: int = AHEAD,
 ) -> list[Program]:
     """Programs for the nodes of ``cluster_of(problem)``, in their order.
 
@@ -221,8 +282,8 @@ def programs_of(
         it is PipeDream: see `check_without_flush`.
     learners
         What each node learns with; without these only bytes move.
-    arrivals
-        How each node waits for the samples of a step.
+    in_advance
+        Steps whose samples are sent in advance, as `ahead` says, where they have owners.
 
     Raises
     ------
@@ -232,30 +293,31 @@ def programs_of(
     check(problem, plan)
     check_truth("flushes", flushes)
     iterations = check_whole("iterations", iterations, 1)
-    for name, values in (("learners", learners), ("arrivals", arrivals)):
-        if len(values) not in (0, problem.nodes):
-            raise UserError(f"{name} has {len(values)} values for {problem.nodes} nodes")
+    if len(learners) not in (0, problem.nodes):
+        raise UserError(f"learners has {len(learners)} values for {problem.nodes} nodes")
     if not flushes:
         check_without_flush(problem, plan)
     for each in (each for own in operations(plan).values() for each in own):
         if isinstance(each, Transfer) and not each.after.backward:
             link_of(problem, each.sender, each.receiver)
+    sizes = defaultdict[int, dict[int, float]](dict)  # by owner and node
+    for (owner, node), size in samples_sent(problem, plan).items():
+        sizes[owner][node] = size
     programs: list[Program] = []
-    for node in range(problem.nodes):
-        if node not in plan.nodes:
-            programs.append(_idle)
-            continue
-        programs.append(
-            Worker(
+    for node in range(problem.places):
+        program: Program = _idle
+        if node in plan.nodes:
+            senders = [owner for owner, sent in sizes.items() if node in sent]
+            program = Worker(
                 node=node,
                 iterations=iterations,
                 problem=problem,
                 plan=plan,
                 flushes=flushes,
                 learner=learners[node] if learners else Learner(),
-                arrival=arrivals[node] if arrivals else None,
+                arrival=Arrival(senders, in_advance, iterations) if senders else None,
             )
-        )
+        programs.append(_with_samples(program, sizes[node], iterations))
     return programs
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from workbench.profiles.model_profile import LayerTable, ModelProfile
@@ -111,7 +112,8 @@ class LayerTimes(LayerTable):
         """Times of a machine that is not at hand, by `work_s`; by default proportional to FLOPs.
 
         Forward, a layer reads its parameters and its input, and writes its output; backward it
-        moves twice as much in two passes, as it has two gradients. The update takes two FLOPs a
+        moves twice as much in two passes, as it has two gradients; below the first trained layer
+        there is no backward pass. The update takes two FLOPs a
         parameter of four bytes, which it reads, as it reads the gradient, and writes.
 
         Parameters
@@ -150,10 +152,12 @@ class LayerTimes(LayerTable):
             )
             return whole
 
+        trained = np.flatnonzero(profile.table["param_bytes"].to_numpy())
+        has_backward = pl.int_range(pl.len()) >= (trained[0] if len(trained) else 0)
         table = profile.table.select(
             "layer",
             forward_s=seconds(forward_s, moved, 1),
-            backward_s=seconds(backward_s, 2 * moved, 2),
+            backward_s=has_backward * seconds(backward_s, 2 * moved, 2),
             update_s=seconds(parameters / 4 * 2 / flops_per_s, 3 * parameters, 1),
             forward_iqr_s=0.0,
             backward_iqr_s=0.0,
