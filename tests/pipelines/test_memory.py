@@ -13,6 +13,8 @@ from tests.long import usually
 from workbench import zoo
 from workbench.memory.measured import allocations
 from workbench.pipelines.memory import StageMemory, stage_memory
+from workbench.pipelines.partitions import HOW
+from workbench.pipelines.schedules import Recompute
 from workbench.profiles import profile_model
 from workbench.training.flat_model import FlatModel, flatten
 from workbench.training.layerwise import LayerwiseModel
@@ -49,27 +51,43 @@ class Model:
             run = self.pieces.run(1, layer - 1, [self.inputs]) if layer > 1 else (self.inputs,)
         return tuple(tensor.detach().clone() for tensor in run)
 
-    def stage(self, first: int, last: int, in_flight: int, recompute: bool) -> Callable[[], None]:
+    def stage(
+        self, first: int, last: int, in_flight: int, recompute: Recompute
+    ) -> Callable[[], None]:
         """1F1B of as many micro-batches as are in flight and two more."""
         received, behind = self.before(first), [tensor.shape for tensor in self.before(last + 1)]
         is_last = last == len(self.pieces)
 
         def run() -> None:
-            kept: dict[int, tuple[Features, LayerwiseModel, Features | None]] = {}
+            kept: dict[int, tuple[list[Features], LayerwiseModel, Features | None]] = {}
 
             def forward(number: int) -> None:
                 features = Features(tuple(tensor.clone() for tensor in received), self.labels)
-                model = LayerwiseModel(self.flat, self.pieces)
-                outputs = model.forward(first, last, features)
+                model, inputs = LayerwiseModel(self.flat, self.pieces), [features]
+                if recompute == "layers":
+                    for layer in range(first, last):
+                        inputs.append(model.forward(layer, layer, inputs[-1]))
+                        model = LayerwiseModel(self.flat, self.pieces)
+                    outputs = model.forward(last, last, inputs[-1])
+                else:
+                    outputs = model.forward(first, last, features)
                 if recompute:
                     model, outputs = LayerwiseModel(self.flat, self.pieces), features
-                kept[number] = features, model, outputs if is_last else None
+                kept[number] = inputs, model, outputs if is_last else None
 
             def backward(number: int) -> None:
-                features, model, outputs = kept.pop(number)
+                inputs, model, outputs = kept.pop(number)
                 gradient: Gradient = () if is_last else tuple(map(torch.ones, behind))
+                if recompute == "layers":
+                    for layer in range(last, first - 1, -1):
+                        outputs = model.forward(layer, layer, inputs.pop())
+                        if layer == len(self.pieces):
+                            _, gradient = model.loss(outputs, "here")
+                        del outputs
+                        gradient = model.backward(layer, layer, gradient)
+                    return
                 if recompute:
-                    outputs = model.forward(first, last, features)
+                    outputs = model.forward(first, last, inputs[0])
                 if is_last:
                     assert outputs is not None
                     _, gradient = model.loss(outputs, "here")
@@ -89,7 +107,7 @@ class Model:
 def compared(model: Model, memory: StageMemory, spans: list[tuple[int, int]]) -> None:
     """Peaks of stages are as predicted: weights, which are there before, and allocations."""
     samples = len(model.inputs)
-    plans = [(*span, *how) for span, how in product(spans, product((1, 2, 4), (False, True)))]
+    plans = [(*span, *how) for span, how in product(spans, product((1, 2, 4), HOW))]
     runs = [model.stage(*plan) for plan in plans]
     for run in runs:  # so that no kernel is prepared while it is measured
         run()

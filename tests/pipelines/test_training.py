@@ -175,7 +175,7 @@ def alone(setup: Setup, plan: Plan, *, by_layer: bool = False) -> tuple[Tensor, 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"blocking": True}, {"recompute": (True, False, True)}, {"in_flight": (4, 3, 1)}],
+    [{}, {"blocking": True}, {"recompute": (True, "layers", "layers")}, {"in_flight": (4, 3, 1)}],
     ids=["queued", "blocking", "recompute", "deep"],
 )
 @pytest.mark.parametrize("make", [Shortcut, normalised, dropping, Adapted, small_gpt])
@@ -220,7 +220,7 @@ def test_a_tied_weight_is_learnt_on_one_node_in_two_stages() -> None:
 
 def test_a_node_computes_one_stage_again_while_its_other_keeps_running_statistics() -> None:
     setup = setup_of(normalised)
-    plan = plan_of(setup.problem, [(1, 2)], [(2, 2)], [(1, 2)], recompute=(False, False, True))
+    plan = plan_of(setup.problem, [(1, 2)], [(2, 2)], [(1, 2)], recompute=("layers", False, True))
     trained = train(setup, plan)
     weights, _ = alone(setup, plan)
     assert torch.equal(trained.weights, weights)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.clusters import Link, Schedule
-from workbench.pipelines.schedules import Plan, Step, Transfer, operations
+from workbench.pipelines.schedules import Plan, Recompute, Step, Transfer, operations
 from workbench.profiles import Tied
 from workbench.runtime.trace import Span, Trace
 from workbench.utils.checks import (
@@ -42,11 +42,11 @@ FloatArray = NDArray[np.float64]
 ROUNDING = 1e-9
 """Difference from 1 of shares that sum to 1."""
 
-Needed = Callable[[int, int, int, int, bool], float]
+Needed = Callable[[int, int, int, int, Recompute], float]
 """Bytes that a stage needs at its peak.
 
 Its arguments are the first and the last layer, samples of a micro-batch on the node, micro-batches
-in flight, and whether the stage recomputes.
+in flight, and whether and how the stage recomputes.
 """
 
 

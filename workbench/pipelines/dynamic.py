@@ -78,8 +78,8 @@ class Times:
         if search.needed is None:
             return seconds
         for node, share in zip(nodes, np.ceil(samples * replicas.shares - 1e-9), strict=True):
-            fitting = search.frontier(node, int(share), depth, False)
-            again = search.frontier(node, int(share), depth, True)
+            fitting = search.frontier(node, int(share), depth, again=False)
+            again = search.frontier(node, int(share), depth, again=True)
             again_s = np.where(again, each * replicas.again_s, math.inf)
             seconds = np.where(fitting, seconds, np.maximum(seconds, again_s))
         return seconds

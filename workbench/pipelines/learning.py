@@ -121,7 +121,7 @@ class StageLearner(Learner):
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
         self._in_flight: dict[Step, LayerwiseModel] = {}  # by the step backward
-        self._features: dict[Step, Features] = {}  # inputs, or outputs of the last stage
+        self._features: dict[Step, list[Features]] = {}  # inputs, or outputs of the last stage
         self._stashed: list[FlatModel] = []  # copies that no micro-batch uses
         self._loss, self._done = 0.0, 0
         self._rows = {
@@ -145,42 +145,52 @@ class StageLearner(Learner):
         if not self.flushes:
             flat = self._stash()
         model = LayerwiseModel(flat, self.pieces.on(flat.module), self.objective)
-        outputs = self._pass(model, step, features)
+        backward, recomputes = step._replace(backward=True), self.plan.recompute[step.stage]
+        inputs, outputs = [features], features
+        for layer in range(stage.first, stage.last + 1):
+            outputs = self._layer(model, step, layer, outputs)
+            if recomputes == "layers" and layer < stage.last:
+                inputs.append(outputs)
+                model = LayerwiseModel(flat, model.pieces, self.objective)
         if not self.flushes:
             set_buffers(self.flat.module, get_buffers(flat.module))
         if stage.last < self.first_trained:
             return outputs
-        backward = step._replace(backward=True)
-        if self.plan.recompute[step.stage]:
+        if recomputes:
             model = LayerwiseModel(flat, model.pieces, self.objective)
-            self._features[backward] = features
+            self._features[backward] = inputs
         elif step.stage == len(self.plan.stages) - 1:
-            self._features[backward] = outputs
+            self._features[backward] = [outputs]
         self._in_flight[backward] = model
         return outputs
 
     def backward(self, step: Step, gradient: Gradient | None) -> Gradient:
         """Gradient before the stage; those of parameters add up in the flat vector."""
-        model, features = self._in_flight.pop(step), self._features.pop(step, None)
+        model, features = self._in_flight.pop(step), self._features.pop(step, [])
         stage, recomputes = self.plan.stages[step.stage], self.plan.recompute[step.stage]
         buffers: dict[str, Tensor] = {}
         if recomputes:
-            assert features is not None
             # Buffers of the node's other stages may be part of a graph: nothing may write them.
             names = frozenset().union(*self.pieces.buffers[stage.first - 1 : stage.last])
             every = get_buffers(model.flat.module)
             buffers = {name: every[name] for name in names}
-            features = self._pass(model, step, features)
-        if gradient is None:
-            assert features is not None
-            gradient = self._of_loss(model, step, features)
+        if recomputes is True:
+            for layer in range(stage.first, stage.last + 1):
+                features = [self._layer(model, step, layer, features[-1])]
         for layer in range(stage.last, stage.first - 1, -1):
+            if recomputes == "layers":
+                features.append(self._layer(model, step, layer, features.pop()))
+            if gradient is None:
+                gradient = self._of_loss(model, step, features[-1])
+            if recomputes == "layers":
+                del features[-1]
             gradient = model.backward(layer, layer, gradient)
         for name, values in buffers.items():  # which only the first forward pass changes
             model.flat.module.get_buffer(name).copy_(values)
         if not self.flushes:
             self.flat.gradients.copy_(model.flat.gradients)
             self._stashed.append(model.flat)
+        assert gradient is not None
         return gradient
 
     def _samples(self, step: Step) -> Features:
@@ -198,13 +208,12 @@ class StageLearner(Learner):
         set_buffers(copy.module, get_buffers(self.flat.module))
         return copy
 
-    def _pass(self, model: LayerwiseModel, step: Step, features: Features) -> Features:
-        stage, (iteration, microbatch) = self.plan.stages[step.stage], self._place(step)
+    def _layer(self, model: LayerwiseModel, step: Step, layer: int, features: Features) -> Features:
+        """Features behind a layer; autograd keeps its graph."""
+        iteration, microbatch = self._place(step)
         start, _ = self._rows[step.stage]
-        for layer in range(stage.first, stage.last + 1):
-            seed = self.seed, STEP, iteration, microbatch, layer, start
-            features = model.forward(layer, layer, features, seed)
-        return features
+        seed = self.seed, STEP, iteration, microbatch, layer, start
+        return model.forward(layer, layer, features, seed)
 
     def _of_loss(self, model: LayerwiseModel, step: Step, outputs: Features) -> Gradient:
         iteration, microbatch = self._place(step)
@@ -290,7 +299,8 @@ class StageLearner(Learner):
                 for layer in range(1, stage.first):
                     tensors = self.pieces.run(layer, layer, features.tensors)
                     features = Features(tensors, features.labels)
-            features = self._pass(model, Step(number, 0, False), features)
+            for layer in range(stage.first, stage.last + 1):
+                features = self._layer(model, Step(number, 0, False), layer, features)
             if stage.last < self.first_trained:
                 continue
             gradient: Gradient = tuple(map(torch.ones_like, features.tensors))

@@ -10,12 +10,14 @@ in the samples of a micro-batch, so two recordings give them for any number.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.pipelines.recording import Recording
+from workbench.pipelines.schedules import Recompute
 from workbench.profiles import ModelProfile, inputs_of
 from workbench.profiles.inputs import InputShape
 from workbench.utils.checks import UserError
@@ -80,12 +82,13 @@ class StageMemory:
         return len(self.recording.tensors)
 
     def __call__(
-        self, first: int, last: int, samples: int, in_flight: int, recompute: bool
+        self, first: int, last: int, samples: int, in_flight: int, recompute: Recompute
     ) -> float:
         """Bytes at the peak of a node with layers `first` to `last`, from 1.
 
         `samples` are those of a micro-batch on the node. With `recompute` a micro-batch in flight
-        keeps what was received, and the backward pass repeats the forward pass. Layers below the
+        keeps what was received, and the backward pass repeats the forward pass; with ``"layers"``
+        it keeps the inputs of all layers, and they are repeated one at a time. Layers below the
         first trained one keep nothing.
         """
         if not 1 <= first <= last <= len(self):
@@ -95,10 +98,29 @@ class StageMemory:
         if not span.backward.fixed.size:  # nothing is trained up to the last layer
             return span.weights + forward
         kept = span.kept
+        if recompute == "layers":
+            return span.weights + self._by_layer(first, last, samples, in_flight)
         if recompute:
             forward += span.gradient.peak(samples)
             kept = span.received
         return span.weights + (in_flight - 1) * kept.peak(samples) + max(forward, backward)
+
+    def _by_layer(self, first: int, last: int, samples: int, in_flight: int) -> float:
+        """Bytes beside the weights where inputs of layers are kept, and layers are repeated."""
+        crossing, most = self.recording.crossing, 0.0
+        for layer in range(first, last + 1):
+            span = self.span(layer, layer)
+            below = frozenset().union(*crossing[first - 1 : layer - 1]) - {*crossing[layer - 1]}
+            peak = max(
+                span.forward.peak(samples) + span.gradient.peak(samples),
+                span.backward.peak(samples),
+            )
+            most = max(most, self._total(below).peak(samples) + peak)
+        inputs = self._total(frozenset().union(*crossing[first - 1 : last]))
+        return (in_flight - 1) * inputs.peak(samples) + most
+
+    def _total(self, storages: Collection[int]) -> Bytes:
+        return self._sum(np.isin(np.arange(len(self.recording.layers)), [*storages]))
 
     def span(self, first: int, last: int) -> Span:
         """Memory of consecutive layers by operator; found once for each pair."""

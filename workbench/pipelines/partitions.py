@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.pipelines.costs import Problem, Shared, fits
-from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
+from workbench.pipelines.schedules import SCHEDULES, Plan, Recompute, Stage
 from workbench.utils.checks import check_kind
 
 STEPS = (1, 2, 4)
 """How much deeper a stage is than the next, as tried: 2 is Asteroid's, 4 hides slow links."""
+
+
+HOW: tuple[Recompute, ...] = (False, True, "layers")
+"""How a stage recomputes, in the order tried."""
 
 
 class Partition(NamedTuple):
@@ -201,29 +205,30 @@ class Search:
         gpipe = plan.schedule == "gpipe"
         for most in range(depths[0], depths[0] - 1 if gpipe else 0, -1):
             held = [min(depth, most) for depth in depths]
-            between = [
-                not self._fits(stage, depth, False)
+            between: list[Recompute] = [
+                next((how for how in HOW if self._fits(stage, depth, how)), True)
                 for stage, depth in zip(plan.stages[1:-1], held[1:-1], strict=True)
             ]
-            tried = [
-                replace(
-                    plan,
-                    recompute=(first, *between, last),
-                    in_flight=() if gpipe else tuple(held),
-                )
-                for first, last in product((False, True), repeat=2)
-            ]
-            if fitting := [each for each in tried if fits(self.problem, each)]:
-                return fitting
+            for ways in (HOW[:2], HOW):
+                tried = [
+                    replace(
+                        plan,
+                        recompute=(first, *between, last),
+                        in_flight=() if gpipe else tuple(held),
+                    )
+                    for first, last in product(ways, repeat=2)
+                ]
+                if fitting := [each for each in tried if fits(self.problem, each)]:
+                    return fitting
         return []
 
     def _fitted(self, plan: Plan, depths: list[int]) -> Plan | None:
-        recompute, in_flight, most = [], [], plan.microbatches
+        recompute, in_flight, most = list[Recompute](), list[int](), plan.microbatches
         for stage, depth in zip(plan.stages, depths, strict=True):
             fewer = range(min(depth, most), 0, -1)
-            options = [(count, again) for count in fewer for again in (False, True)]
+            options = [(count, again) for count in fewer for again in HOW]
             if plan.schedule == "gpipe" or stage.last < self.problem.first_trained:
-                options = options[:2]
+                options = options[: len(HOW)]
             chosen = next((each for each in options if self._fits(stage, *each)), None)
             if chosen is None:
                 return None
@@ -237,7 +242,7 @@ class Search:
             in_flight=() if plan.schedule == "gpipe" else tuple(in_flight),
         )
 
-    def _fits(self, stage: Stage, depth: int, recompute: bool) -> bool:
+    def _fits(self, stage: Stage, depth: int, recompute: Recompute) -> bool:
         assert self.needed is not None
         if stage.last < self.problem.first_trained:
             depth = 1
@@ -246,12 +251,14 @@ class Search:
             for node, samples in stage.samples
         )
 
-    def frontier(self, node: int, samples: int, depth: int, recompute: bool) -> NDArray[np.bool_]:
-        """Whether layers l + 1 to l' fit on a node, (L + 1, L + 1)."""
-        return self.fitting(float(self.limits[node]), samples, depth, recompute)
+    def frontier(self, node: int, samples: int, depth: int, *, again: bool) -> NDArray[np.bool_]:
+        """Whether layers l + 1 to l' fit on a node, (L + 1, L + 1); or would, if recomputed."""
+        limit, ways = float(self.limits[node]), HOW[1:] if again else HOW[:1]
+        fitting = [self.fitting(limit, samples, depth, how) for how in ways]
+        return np.logical_or.reduce(fitting)
 
     def _fitting(
-        self, limit: float, samples: int, depth: int, recompute: bool
+        self, limit: float, samples: int, depth: int, recompute: Recompute
     ) -> NDArray[np.bool_]:
         # Where a stage does not fit, one with more layers is taken not to, either.
         layers = self.problem.layers

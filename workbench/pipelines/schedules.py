@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from workbench.utils.checks import (
     UserError,
@@ -29,6 +29,9 @@ from workbench.utils.checks import (
 )
 
 SCHEDULES = ("1f1b", "gpipe")
+
+Recompute = bool | Literal["layers"]
+"""Whether a stage repeats its forward pass, and whether it does so layer by layer."""
 
 MESSAGE_ROUNDS = 3
 """Passes that a message is taken to last where the stages of a node are merged."""
@@ -82,7 +85,9 @@ class Plan:
         default S - s, with s from 0. Deeper ones hide transfers (Ye et al. 2024, Asteroid).
     recompute
         By stage: whether it keeps only its inputs and repeats the forward pass before the backward
-        pass; by default none does.
+        pass; by default none does. With ``"layers"`` it keeps the inputs of each layer, and repeats
+        the forward pass of one layer at a time, as `torch.utils.checkpoint` does (Chen et al.
+        2016).
     blocking
         Whether sender and receiver wait while a message travels, as in DeepSpeed's pipeline; by
         default messages are queued and travel during computation.
@@ -92,7 +97,7 @@ class Plan:
     microbatches: int = field(metadata=at_least(1))
     schedule: str = "1f1b"
     in_flight: tuple[int, ...] = ()
-    recompute: tuple[bool, ...] = ()
+    recompute: tuple[Recompute, ...] = ()
     blocking: bool = False
 
     def __post_init__(self) -> None:
@@ -112,7 +117,9 @@ class Plan:
         if len(set(sums)) > 1:
             raise UserError(f"the stages have {sums} samples of a micro-batch; they must be equal")
         in_flight = listed("in_flight", self.in_flight, "give a number a stage, such as (2, 1)")
-        recompute = listed("recompute", self.recompute, "give a truth value a stage")
+        recompute = listed(
+            "recompute", self.recompute, "give a value a stage, such as (True, False)"
+        )
         for name, values in (("in_flight", in_flight), ("recompute", recompute)):
             if len(values) not in (0, len(stages)):
                 raise UserError(f"{name} has {len(values)} values for {len(stages)} stages")
@@ -123,10 +130,12 @@ class Plan:
                 "next would keep it waiting for ever"
             )
         for value in recompute:
-            check_truth("recompute", value)
+            if value != "layers":
+                check_truth("recompute", value)
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "in_flight", in_flight or tuple(range(len(stages), 0, -1)))
-        object.__setattr__(self, "recompute", tuple(map(bool, recompute)) or (False,) * len(stages))
+        repeats = tuple("layers" if value == "layers" else bool(value) for value in recompute)
+        object.__setattr__(self, "recompute", repeats or (False,) * len(stages))
 
     @property
     def samples(self) -> int:
