@@ -21,6 +21,7 @@ from workbench.clusters import Link
 from workbench.pipelines import PLANNERS, Plan, Problem, iteration
 from workbench.pipelines.costs import fits
 from workbench.pipelines.partitions import Partition, Search, Variant, variants
+from workbench.pipelines.schedules import Recompute
 from workbench.profiles import profile_model
 
 LARGEST_S = 2.0
@@ -37,7 +38,7 @@ def gpt2(flops_per_s: list[float], *, unlike_links: bool, memory_bytes: float | 
     speeds = np.array(flops_per_s)[:, None]
     rates = rng.uniform(8, 10, (nodes, nodes)) if unlike_links else np.full((nodes, nodes), 8.973)
 
-    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
         values = float(sent[first - 1 : last].sum())
         inputs = sent[first - 2] if first > 1 else profile.sample_bytes
         kept = in_flight * inputs + values if recompute else in_flight * values

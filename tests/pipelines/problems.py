@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.clusters import Link
 from workbench.pipelines import Plan, Problem, Stage
+from workbench.pipelines.schedules import Recompute
 
 
 def uniform(nodes: int, batch: int, *, link: Link | None = None, **changes: Any) -> Problem:
@@ -47,7 +48,7 @@ def drawn(rng: np.random.Generator, *, layers: int, nodes: int, batch: int, equa
     kept = rng.integers(1, 9, layers)
     weights = rng.integers(0, 20, layers).astype(float)
 
-    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
         inputs, values = int(kept[first - 1]), int(kept[first - 1 : last].sum())
         held = in_flight * inputs + values if recompute else in_flight * values
         return float(2 * weights[first - 1 : last].sum() + samples * held)

@@ -18,6 +18,7 @@ from workbench.pipelines import Plan, Problem, Stage, Tied, iteration
 from workbench.pipelines.costs import fits
 from workbench.pipelines.dynamic import pipedream_stages
 from workbench.pipelines.planners import pipedream, pipeline
+from workbench.pipelines.schedules import Recompute
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
 
@@ -136,7 +137,7 @@ def test_layers_of_a_tied_weight_are_put_on_one_node_where_that_saves_its_gradie
 def test_a_plan_is_found_where_only_one_micro_batch_in_flight_fits(nodes: int, layers: int) -> None:
     """Each node has memory for its layers and one sample; larger problems are not tried whole."""
 
-    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
         outputs = last - first + 1
         return float(samples * (in_flight + outputs if recompute else in_flight * outputs))
 
@@ -158,7 +159,7 @@ def test_a_plan_is_found_where_only_one_micro_batch_in_flight_fits(nodes: int, l
 
 
 def test_first_and_last_stage_of_a_node_keep_fewer_micro_batches_where_they_need_to() -> None:
-    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
         weights = 50.0 if first == 1 or last == 3 else 0.0
         return 2 * weights * (first > 1 or last == 3) + 10.0 * in_flight * samples
 

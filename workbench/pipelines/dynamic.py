@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, partial
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +100,70 @@ class Times:
         """Seconds until a message of these samples is there and one is back, by cut."""
         fixed_s, byte_s = np.add(self.line_s(source, target), self.line_s(target, source))
         return np.asarray(fixed_s + byte_s * rows * self.sizes)
+
+
+class Floor:
+    """Seconds that no step of a partition can be faster than, whatever its schedule and samples.
+
+    A first micro-batch comes through the stages before each, and the last one goes back through
+    them; between the two, the stage passes all, in as long as if its replicas ended together. It is
+    below `bound_s`, and takes no plan.
+    """
+
+    def __init__(self, times: Times, samples: int) -> None:
+        self.times, self.samples = times, samples
+        self.problem = times.search.problem
+        self.sizes = self.problem.output_bytes.tolist()
+        self.of_group = cache(self._of_group)
+        self.of_cut = cache(self._of_cut)
+
+    def __call__(self, partition: Partition) -> float:
+        """Least seconds of a step."""
+        batch, trained = self.problem.batch, self.problem.first_trained
+        first, way_s, longest_s = 0, 0.0, 0.0
+        last_stage = len(partition.lasts) - 1
+        for number, (last, nodes) in enumerate(zip(*partition, strict=True)):
+            pass_s, first_s = self.of_group(nodes)
+            longest_s = max(longest_s, way_s + batch * pass_s[first][last])
+            if number < last_stage:
+                ahead_s, behind_s = self.of_cut(nodes, partition.groups[number + 1])
+                size = self.sizes[last - 1]
+                way_s += first_s[first][last] + ahead_s[0] + size * ahead_s[1]
+                way_s += behind_s[0] + size * behind_s[1] if last >= trained else 0.0
+            first = last
+        return longest_s
+
+    def _of_group(self, nodes: tuple[int, ...]) -> tuple[list[list[float]], list[list[float]]]:
+        """Seconds of a sample on all replicas, and of the fewest samples that a replica may have.
+
+        Both are by layers l + 1 to l', forward and backward.
+        """
+        pass_s = self.times.replicas(nodes, self.samples).pass_s
+        fewest = self.samples if len(nodes) == 1 else 1
+        sums, rows = self.problem.sums, list(nodes)
+        first_s = sum(
+            _between(fewest * each[rows] + fixed[rows]).min(axis=0)
+            for each, fixed in (
+                (sums.forward_s, sums.forward_fixed_s),
+                (sums.backward_s, sums.backward_fixed_s),
+            )
+        )
+        return pass_s.tolist(), np.asarray(first_s).tolist()
+
+    def _of_cut(
+        self, before: tuple[int, ...], after: tuple[int, ...]
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Fixed seconds and those of a byte of a sample, of the fastest message there and back."""
+        rows = self.samples if len(before) == len(after) == 1 else 1
+        lines = [
+            [self.times.line_s(*pair) for pair in product(*ends)]
+            for ends in ((before, after), (after, before))
+        ]
+        ahead_s, behind_s = (
+            (min(fixed_s for fixed_s, _ in ways), rows * min(byte_s for _, byte_s in ways))
+            for ways in lines
+        )
+        return ahead_s, behind_s
 
 
 def line_s(problem: Problem, source: int, target: int) -> tuple[float, float]:

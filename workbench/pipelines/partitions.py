@@ -140,6 +140,21 @@ def _symmetric(problem: Problem, node: int) -> bool:
     )
 
 
+def _plan(
+    stages: tuple[Stage, ...],
+    variant: Variant,
+    in_flight: Sequence[int],
+    recompute: Sequence[Recompute],
+) -> Plan:
+    return Plan(
+        stages=stages,
+        microbatches=variant.microbatches,
+        schedule=variant.schedule,
+        in_flight=() if variant.schedule == "gpipe" else tuple(in_flight),
+        recompute=tuple(recompute),
+    )
+
+
 class Search:
     """Values that are computed once for a problem."""
 
@@ -185,20 +200,13 @@ class Search:
         depths = [variant.depth(left) for left in range(len(stages), 0, -1)]
         if len(stages) > 1 and stages[0].nodes == stages[-1].nodes:
             depths[0] = count  # the last nodes send ahead where they would wait
-        plan = Plan(
-            stages=stages,
-            microbatches=count,
-            schedule=variant.schedule,
-            in_flight=() if variant.schedule == "gpipe" else tuple(depths),
-        )
         if self.needed is None:
-            yield plan
-        elif len(plan.nodes) == sum(len(stage.samples) for stage in stages):
-            fitting = self._fitted(plan, depths)
-            if fitting is not None:
-                yield fitting
+            yield _plan(stages, variant, depths, ())
+        elif stages[0].nodes != stages[-1].nodes or len(stages) == 1:
+            if fitting := self._fitted(stages, variant, depths):
+                yield _plan(stages, variant, *fitting)
         else:
-            yield from self._wrapped(plan, depths)
+            yield from self._wrapped(_plan(stages, variant, depths, ()), depths)
 
     def _wrapped(self, plan: Plan, depths: list[int]) -> list[Plan]:
         """Plans that fit where the first and the last stage share the memory of their nodes."""
@@ -222,12 +230,15 @@ class Search:
                     return fitting
         return []
 
-    def _fitted(self, plan: Plan, depths: list[int]) -> Plan | None:
-        recompute, in_flight, most = list[Recompute](), list[int](), plan.microbatches
-        for stage, depth in zip(plan.stages, depths, strict=True):
+    def _fitted(
+        self, stages: Sequence[Stage], variant: Variant, depths: Sequence[int]
+    ) -> tuple[list[int], list[Recompute]] | None:
+        """Micro-batches in flight of each stage, and how it recomputes; None if one cannot fit."""
+        recompute, in_flight, most = list[Recompute](), list[int](), variant.microbatches
+        for stage, depth in zip(stages, depths, strict=True):
             fewer = range(min(depth, most), 0, -1)
             options = [(count, again) for count in fewer for again in HOW]
-            if plan.schedule == "gpipe" or stage.last < self.problem.first_trained:
+            if variant.schedule == "gpipe" or stage.last < self.problem.first_trained:
                 options = options[: len(HOW)]
             chosen = next((each for each in options if self._fits(stage, *each)), None)
             if chosen is None:
@@ -236,11 +247,7 @@ class Search:
             recompute.append(chosen[1])
             if stage.last >= self.problem.first_trained:
                 most = chosen[0]
-        return replace(
-            plan,
-            recompute=tuple(recompute),
-            in_flight=() if plan.schedule == "gpipe" else tuple(in_flight),
-        )
+        return in_flight, recompute
 
     def _fits(self, stage: Stage, depth: int, recompute: Recompute) -> bool:
         assert self.needed is not None
@@ -255,7 +262,7 @@ class Search:
         """Whether layers l + 1 to l' fit on a node, (L + 1, L + 1); or would, if recomputed."""
         limit, ways = float(self.limits[node]), HOW[1:] if again else HOW[:1]
         fitting = [self.fitting(limit, samples, depth, how) for how in ways]
-        return np.logical_or.reduce(fitting)
+        return np.any(fitting, axis=0)
 
     def _fitting(
         self, limit: float, samples: int, depth: int, recompute: Recompute

@@ -30,7 +30,7 @@ import numpy as np
 
 from workbench.pipelines.bounds import arrival_s, bound_s
 from workbench.pipelines.costs import Problem, iteration
-from workbench.pipelines.dynamic import Times, dynamic, pipedream_stages
+from workbench.pipelines.dynamic import Floor, Times, dynamic, pipedream_stages
 from workbench.pipelines.partitions import (
     Partition,
     Search,
@@ -141,8 +141,8 @@ def pipeline(
     every = list(islice(partitions(problem), COMPLETE + 1))
     if len(every) <= COMPLETE:
         for variant in known:
-            samples = problem.batch // variant.microbatches
-            worth = (each for each in every if _slowest_s(times, each, samples) < best.seconds)
+            floor_s = Floor(times, problem.batch // variant.microbatches)
+            worth = (each for each in every if floor_s(each) < best.seconds)
             best.offer(((partition, variant) for partition in worth), None)
     else:
         while best.at is not None and best.tries < tries:
@@ -156,16 +156,6 @@ def pipeline(
             "smaller batch"
         )
     return best.simplest(known)
-
-
-def _slowest_s(times: Times, partition: Partition, samples: int) -> float:
-    """Seconds in which the slowest stage passes the batch if its replicas all end together."""
-    lasts, groups = partition
-    stages = zip((0, *lasts), lasts, groups, strict=False)
-    slowest_s = max(
-        times.replicas(nodes, samples).pass_s[first, last] for first, last, nodes in stages
-    )
-    return float(slowest_s) * times.search.problem.batch
 
 
 def _along(
