@@ -261,8 +261,10 @@ class Search:
     def frontier(self, node: int, samples: int, depth: int, *, again: bool) -> NDArray[np.bool_]:
         """Whether layers l + 1 to l' fit on a node, (L + 1, L + 1); or would, if recomputed."""
         limit, ways = float(self.limits[node]), HOW[1:] if again else HOW[:1]
-        fitting = [self.fitting(limit, samples, depth, how) for how in ways]
-        return np.any(fitting, axis=0)
+        fits: NDArray[np.bool_] = np.any(
+            [self.fitting(limit, samples, depth, how) for how in ways], axis=0
+        )
+        return fits
 
     def _fitting(
         self, limit: float, samples: int, depth: int, recompute: Recompute

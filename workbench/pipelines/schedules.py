@@ -13,7 +13,7 @@ the messages between them. Programs and costs both follow these lists.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -272,6 +272,14 @@ def operations(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step | Tra
     from the next one sends its activations after that, if the next one also sends first, as
     DeepSpeed's TrainSchedule does; otherwise both would send, and wait for ever.
     """
+    # Plans that differ only in their cuts have the same operations: give each stage a layer.
+    stages = (Stage(at, at, stage.samples) for at, stage in enumerate(plan.stages, start=1))
+    frozen = sum(stage.last < first_trained for stage in plan.stages)
+    return _operations(replace(plan, stages=tuple(stages), recompute=()), frozen + 1)
+
+
+@lru_cache(maxsize=256)
+def _operations(plan: Plan, first_trained: int) -> dict[int, tuple[Step | Transfer, ...]]:
     order = orders(plan, first_trained)
     found: dict[int, tuple[Step | Transfer, ...]] = {}
     for node, steps in order.items():
