@@ -44,8 +44,9 @@ PREDICTED = (
     "hiertrain.fig10.jalad",
     "hiertrain.fig7.order",
     "hiertrain.fig9.order_jointdnn",
+    "hiertrain.fig11.cloud",
 )
-"""Claims of Figs. 7 to 10 that need LeNet-5."""
+"""The other claims of Figs. 7 to 11; all but the last need LeNet-5."""
 
 # The peaks are those of the machines, so no fit computes faster than they can.
 SEARCH = Search(

@@ -37,7 +37,7 @@ def contradictions() -> pl.DataFrame:
 
     Device and cloud may also be read to reach each other by one link after the other. That allows
     JALAD and VI-B's machines, but not the speed-ups on AlexNet, whatever is near; and fitted like
-    the reading in use, it meets three of the ten claims of Figs. 7 to 11, not five.
+    the reading in use, it meets three of the eleven claims of Figs. 7 to 11, not six.
 
     A row per conflict: ``statements``, ``ratio``, what it is at least by the statements
     (``needed``, and ``needed_by_near`` with every number as far off as the scorecard's near allows)
