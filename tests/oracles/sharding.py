@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.sharding import Plan, Problem
+from workbench.sharding.schedules import Collective, operations
 
 
 def all_reduce_end_s(problem: Problem, iterations: int) -> float:
@@ -55,6 +56,58 @@ def peak_bytes(problem: Problem, plan: Plan) -> float:
         parameters = whole if plan.stage < 3 else share + sizes[at] + before
         most = max(most, parameters + gradients + state)
     return most
+
+
+def held_bytes(problem: Problem, plan: Plan) -> float:
+    """Peak of a node whose collectives end as late as its computations allow.
+
+    Fails where a computation lacks parameters, or overwrites a gradient that is being reduced.
+    """
+    parts = problem.buckets(plan)
+    sizes, every = [part.size_bytes for part in parts], range(len(parts))
+    tied = {at for at in every if parts[at].is_tied}
+    homes = [
+        next(at for at in every if parts[at].first <= min(used) <= parts[at].last)
+        for used in problem.tied
+    ]
+    parameters = {at for at in every if plan.stage < 3 or not sizes[at]}
+    gradients, begun, ended = set[int](), list[Collective](), 0
+    most = 0.0
+    for work in operations(plan.stage, parts, problem.accumulate):
+        if isinstance(work, Collective):
+            begun.append(work)
+            continue
+        for collective in begun[ended : work.after]:
+            if collective.kind == "all-gather":
+                parameters.add(collective.bucket)
+            else:
+                gradients.discard(collective.bucket)
+        ended = max(ended, work.after)
+        at, part = work.bucket, parts[work.bucket]
+        if work.lane == "update":
+            assert ended == len(begun)
+            break
+        used = {
+            home
+            for home, layers in zip(homes, problem.tied, strict=True)
+            if any(part.first <= layer <= part.last for layer in layers)
+        }
+        assert {at, *used} <= parameters
+        if work.lane == "backward":
+            assert plan.stage < 2 or at in tied or at not in gradients
+            gradients |= {each for each in {at, *used} if sizes[each]}
+        arriving = {each.bucket for each in begun[ended:] if each.kind == "all-gather"}
+        gathered = sum(sizes[each] for each in parameters | arriving) if plan.stage == 3 else 0.0
+        reduced = sum(sizes[each] for each in gradients) if plan.stage >= 2 else 0.0
+        most = max(most, gathered + reduced)
+        if plan.stage == 3 and sizes[at]:
+            if at not in tied and (work.lane == "backward" or at < len(parts) - 1):
+                parameters.discard(at)
+            if work.lane == "backward" and at == 0:
+                parameters -= tied
+    whole, share = sum(sizes), sum(sizes) / problem.nodes
+    kept = (share if plan.stage == 3 else whole) + (share if plan.stage >= 2 else whole)
+    return kept + problem.optimiser_vectors * (share if plan.stage else whole) + most
 
 
 def accumulated(

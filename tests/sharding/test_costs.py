@@ -117,6 +117,19 @@ def test_memory_is_the_largest_of_all_passes(seed: int) -> None:
     assert memory_bytes(problem, plan) == pytest.approx([expected] * problem.nodes)
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_memory_covers_what_is_held_when_collectives_end_late(seed: int) -> None:
+    """With ties, several batches, and buckets of nothing that is trained."""
+    problem = random_problem(seed)
+    sizes = problem.param_bytes * (np.arange(problem.layers) >= seed % 3)
+    if problem.tied:
+        sizes[0] += 1e5
+    problem = replace(problem, param_bytes=sizes)
+    plan = random_plan(problem, seed)
+    held = oracle.held_bytes(problem, plan)
+    assert (memory_bytes(problem, plan) >= held - 1e-3).all()
+
+
 def test_tied_weights_stay_gathered() -> None:
     """Gradients of the first bucket, of 4 MB, are held as well; it is gathered once."""
     plan = Plan(stage=3, cuts=(1, 2))

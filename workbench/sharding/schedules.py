@@ -136,6 +136,7 @@ def operations(stage: int, buckets: Sequence[Bucket], accumulate: int = 1) -> tu
         order.append(Compute(lane, bucket, max((ends.get(each, 0) for each in needs), default=0)))
 
     every, last = range(len(buckets)), len(buckets) - 1
+    first = next((at for at in every if buckets[at].size_bytes), 0)
     reduce = REDUCE_SCATTER if stage else ALL_REDUCE
     for batch in range(accumulate):
         for bucket in every:
@@ -145,9 +146,8 @@ def operations(stage: int, buckets: Sequence[Bucket], accumulate: int = 1) -> tu
             compute("forward", bucket, Collective(ALL_GATHER, bucket))
         for bucket in reversed(every):
             needs = [Collective(ALL_GATHER, bucket)]
-            if stage >= 2:  # where the first bucket of the batch before has to be reduced, too
-                reduced = bucket + IN_FLIGHT if bucket < last else 0
-                needs.append(Collective(reduce, reduced))
+            if stage >= 2:  # a batch begins when all gradients of the one before are reduced
+                needs.append(Collective(reduce, bucket + IN_FLIGHT if bucket < last else first))
             if stage == 3 and bucket and not buckets[bucket - 1].is_tied:
                 begin(ALL_GATHER, bucket - 1)
             compute("backward", bucket, *needs)
