@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import polars as pl
 import pytest
 import torch
 from torch import Tensor, nn
@@ -124,6 +125,38 @@ def test_methods_that_send_samples_in_every_epoch_gain_nothing_and_others_keep_a
         held = SAMPLES * (3 if name == ONCE else 1)
         assert f"kept ({held * FEATURES * 4 / 1e3:.3g} kB" in assumed.replace(",", "")
         assert not any("frozen" in phrase or "kept" in phrase for phrase in plain.assumes)
+
+
+def of_later_epochs(problem: Problem) -> Problem:
+    """The plain problem of a model whose frozen layers take no time in a forward pass."""
+    table, frozen = problem.profile.table, pl.int_range(pl.len()) < problem.frozen_layers
+    free = pl.when(frozen).then(0).otherwise("forward_flops").cast(table.schema["forward_flops"])
+    profile = replace(problem.profile, table=table.with_columns(forward_flops=free))
+    return replace(problem.without_cache, profile=profile)
+
+
+@pytest.mark.parametrize("name", usually([*FEW, "all-reduce, overlapping", "zero-3"], METHODS))
+@pytest.mark.parametrize("mbps", [0.3, 3, 30])
+def test_a_training_takes_its_first_epoch_and_then_later_ones(name: str, mbps: float) -> None:
+    """Links are slower than computing in later epochs alone, in all, or in none."""
+    problem, method = problem_of(nodes(3, mbps * 1e6), epochs=4), METHODS[name]
+    try:
+        first, later = (
+            method.plan(each).cost for each in (problem.without_cache, of_later_epochs(problem))
+        )
+    except UnusableError:
+        return
+    if method.moves_samples:
+        later = first
+        if name == ONCE:
+            later = METHODS["one node"].plan(of_later_epochs(problem)).cost
+            first = METHODS[EACH].plan(problem.without_cache).cost
+    sample_s = (1 / first.samples_per_s + 3 / later.samples_per_s) / 4
+    found = method.plan(problem).cost.samples_per_s
+    if method.system in {"ZeRO", "all-reduce"}:  # the same buckets in all epochs
+        assert 0.95 / sample_s <= found <= 1 / sample_s * (1 + 1e-9)
+    else:
+        assert found == pytest.approx(1 / sample_s, rel=1e-9)
 
 
 def test_an_epoch_of_gossip_saves_the_forward_pass_of_all_batches() -> None:

@@ -92,15 +92,22 @@ def mean(costs: Sequence[Cost], shares: Sequence[float]) -> Cost:
     """Mean cost over several phases, weighted by their shares of all iterations."""
     if len(costs) == 1:
         return costs[0]
-    seconds = 0.0
+    seconds, samples = 0.0, costs[0].samples
     busy_s, link_bytes, messages = (defaultdict[Any, float](float) for _ in range(3))
     for cost, share in zip(costs, shares, strict=True):
         seconds += share * cost.iteration_s
+        samples += share * (cost.samples - costs[0].samples)
         parts = (busy_s, cost.busy_s), (link_bytes, cost.link_bytes), (messages, cost.messages)
         for total, part in parts:
             for key, value in part.items():
                 total[key] += share * value
-    return Cost(seconds, costs[0].samples, dict(busy_s), dict(link_bytes), dict(messages))
+    return Cost(seconds, samples, dict(busy_s), dict(link_bytes), dict(messages))
+
+
+def shares(problem: Problem, samples: Sequence[float]) -> list[float]:
+    """Share of each period of a training in all iterations, by the samples of an iteration."""
+    counts = [share / size for (_, share), size in zip(problem.periods, samples, strict=True)]
+    return [count / sum(counts) for count in counts]
 
 
 def limit(problem: Problem, cost: Cost) -> Limit:
@@ -189,3 +196,10 @@ class Phase:
                 sizes[pair] = (after.bytes - before.bytes) / count
         seconds = (self.end_s(long) - self.end_s(short)) / count
         return Cost(seconds, self.samples, dict(busy), sizes, dict(messages))
+
+
+def periods(problem: Problem, phase: Callable[[Problem], Phase]) -> list[Phase]:
+    """Phases of the periods of a training, with their shares of all iterations."""
+    phases = [phase(part) for part, _ in problem.periods]
+    of_all = shares(problem, [each.samples for each in phases])
+    return [replace(each, share=share) for each, share in zip(phases, of_all, strict=True)]

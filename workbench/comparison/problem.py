@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import networkx as nx
@@ -17,7 +17,14 @@ from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory, StepMemory
 from workbench.comparison.routes import Routes, at_beginning
 from workbench.profiles import LayerTimes, ModelProfile
-from workbench.utils.checks import UserError, check_kind, check_name, check_truth, check_whole
+from workbench.utils.checks import (
+    UserError,
+    check_kind,
+    check_name,
+    check_range,
+    check_truth,
+    check_whole,
+)
 from workbench.utils.numbers import bytes_as_text
 
 USUAL_SAMPLES = 1000
@@ -55,10 +62,10 @@ class Problem:
     cache_frozen
         Whether the activations behind the frozen layers at the front are computed in the first
         epoch, kept, and read in all later ones, as in PAC (Ouyang et al. 2024). Times of layers
-        are then means over all epochs.
-
-        Deviation: where computing and sending overlap, an iteration takes the longer of their
-        means, not the mean of the longer.
+        are then means over all epochs; those of the first and of later epochs are in `periods`.
+    frozen_share
+        With `cache_frozen`: share of the epochs in which these layers are computed, by default
+        1 / `epochs`.
 
     Raises
     ------
@@ -75,6 +82,7 @@ class Problem:
     epochs: int = 10
     accumulate: int = 1
     cache_frozen: bool = False
+    frozen_share: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
@@ -82,6 +90,8 @@ class Problem:
         for name in ("batch_size", "epochs", "accumulate"):
             object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
         check_truth("cache_frozen", self.cache_frozen)
+        if self.frozen_share is not None:
+            check_range("frozen_share", self.frozen_share, 0, 1)
         if self.cache_frozen and not self.frozen_layers:
             raise UserError(
                 "cache_frozen keeps the activations behind frozen layers in front of the first "
@@ -155,6 +165,17 @@ class Problem:
     def without_cache(self) -> Problem:
         """The problem of methods that compute frozen layers in every epoch."""
         return replace(self, cache_frozen=False)
+
+    @cached_property
+    def periods(self) -> Sequence[tuple[Problem, float]]:
+        """Problems of the epochs in which times of layers differ, and their shares of all epochs.
+
+        A method plans once, for the means, and is simulated in each period.
+        """
+        if not self.cache_frozen or self.frozen_share is not None:
+            return [(self, 1.0)]
+        first, later = (replace(self, frozen_share=share) for share in (1.0, 0.0))
+        return [(first, 1 / self.epochs), (later, 1 - 1 / self.epochs)][: self.epochs]
 
     def kept(self, samples: int) -> str:
         """The activations that are kept, in words, if the fullest node keeps those of `samples`."""
@@ -283,9 +304,10 @@ class Problem:
         return replace(measured, batch_size=size, table=measured.table.with_columns(scaled))
 
     def _over_epochs(self, times: LayerTimes) -> LayerTimes:
-        """Mean times, with a forward pass of the frozen layers at the front in one epoch alone."""
+        """Mean times, with forward passes of the frozen layers at the front in some epochs."""
         frozen = pl.int_range(pl.len()) < self.frozen_layers
-        mean_s = pl.when(frozen).then(pl.col("forward_s") / self.epochs).otherwise("forward_s")
+        share = 1 / self.epochs if self.frozen_share is None else self.frozen_share
+        mean_s = pl.when(frozen).then(pl.col("forward_s") * share).otherwise("forward_s")
         return replace(times, table=times.table.with_columns(forward_s=mean_s))
 
     @cached_property

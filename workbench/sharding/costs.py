@@ -10,9 +10,11 @@ the link.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,12 @@ from workbench.utils.checks import (
 )
 
 FloatArray = NDArray[np.float64]
+
+MOST_ITERATIONS = 16
+"""Iterations among which one is sought that repeats an earlier one."""
+
+ROUNDING = 1e-9
+"""Relative difference below which two iterations are the same."""
 
 
 # N = node, L = layer
@@ -149,14 +157,18 @@ class Problem:
 
 def ends_s(problem: Problem, plan: Plan, iterations: int = 1) -> list[float]:
     """Seconds at which the last node ends each of several iterations."""
+    return [float(now_s.max()) for now_s, _ in islice(_iterations(problem, plan), iterations)]
+
+
+def _iterations(problem: Problem, plan: Plan) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """When each node has ended, and each link is free after, one iteration after the other."""
     buckets = problem.buckets(plan)
     order = operations(plan.stage, buckets, problem.accumulate)
     seconds = {
         work: problem.seconds(plan, work) for work in set(order) if isinstance(work, Compute)
     }
     now_s, free_s = np.zeros(problem.nodes), np.zeros((problem.nodes, problem.nodes))
-    ends = list[float]()
-    for _ in range(iterations):
+    while True:
         ended = [now_s]
         for operation in order:
             if isinstance(operation, Compute):
@@ -168,14 +180,44 @@ def ends_s(problem: Problem, plan: Plan, iterations: int = 1) -> list[float]:
                 at_s = _exchange(problem, part_bytes, at_s, free_s)
             ended.append(at_s)
         now_s = np.maximum(now_s, ended[-1])
-        ends.append(float(now_s.max()))
-    return ends
+        yield now_s, free_s
+
+
+class Steady(NamedTuple):
+    """Iterations that repeat themselves: from the end of the `first` to that of the `last`.
+
+    Unlike nodes and links may take turns, and lag behind each other more at first.
+    """
+
+    first: int
+    last: int
+    iteration_s: float
+
+
+def steady(problem: Problem, plan: Plan) -> Steady:
+    """Mean of the iterations after which all nodes and links are as they were.
+
+    Of the second half of `MOST_ITERATIONS`, where they do not repeat themselves earlier.
+    """
+    ends, states = list[float](), list[FloatArray]()
+    for now_s, free_s in islice(_iterations(problem, plan), MOST_ITERATIONS):
+        end_s = float(now_s.max())
+        state = np.vstack([now_s, np.maximum(now_s[:, None], free_s)]) - end_s
+        same = (np.abs(state - before).max() <= ROUNDING * end_s for before in states)
+        first = next((at for at, repeats in enumerate(same) if repeats), None)
+        ends.append(end_s)
+        states.append(state)
+        if first is not None:
+            break
+    else:
+        first = MOST_ITERATIONS // 2
+    last = len(ends) - 1
+    return Steady(first + 1, last + 1, (ends[last] - ends[first]) / (last - first))
 
 
 def iteration_s(problem: Problem, plan: Plan) -> float:
-    """Seconds of an iteration: the mean of two after the first, from whose end they are counted."""
-    first_s, _, last_s = ends_s(problem, plan, 3)
-    return (last_s - first_s) / 2
+    """Seconds of an iteration, as a mean of those of the steady state."""
+    return steady(problem, plan).iteration_s
 
 
 def sent_bytes(problem: Problem, plan: Plan) -> float:

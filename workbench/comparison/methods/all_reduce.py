@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.cost import Phase, no_work, periods
 from workbench.comparison.methods.batches import assumes, by_speed, equal
 from workbench.comparison.methods.method import BY_SPEED, EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
@@ -26,17 +26,20 @@ def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan
     Averaging begins when all have their gradients, so that every iteration takes as long.
     """
     samples, members, size = batches(problem), nodes(problem), float(problem.model_bytes)
-    own_s = [problem.step_s(node, samples[node]) for node in members]
-
-    def programs(iterations: int) -> list[Program]:
-        return [_worker(iterations, seconds, size) for seconds in own_s]
-
     cluster = problem.routes.part(members, [1.0] * len(members))
     learnt = problem.accumulate * sum(samples.values())
-    phase = Phase(cluster, members, programs, learnt, first=1, last=2)
+
+    def phase(part: Problem) -> Phase:
+        own_s = [part.step_s(node, samples[node]) for node in members]
+
+        def programs(iterations: int) -> list[Program]:
+            return [_worker(iterations, seconds, size) for seconds in own_s]
+
+        return Phase(cluster, members, programs, learnt, first=1, last=2)
+
     return Plan.of(
         problem,
-        [phase],
+        periods(problem, phase),
         learns_from=members,
         batches=samples,
         assumes=assumes(problem, samples),

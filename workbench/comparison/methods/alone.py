@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.cost import Phase, no_work, periods
 from workbench.comparison.methods.method import (
     EQUAL,
     Candidate,
@@ -97,6 +97,10 @@ class SingleNode:
         """Iterations whose samples are stored; they are this share of all iterations."""
         return self._phase(lambda count: self.programs(count, 0), 1, 2, share)
 
+    def of(self, problem: Problem) -> SingleNode:
+        """The same node in another period of the training."""
+        return replace(self, problem=problem)
+
     def _phase(
         self, programs: Callable[[int], list[Program]], first: int, last: int, share: float
     ) -> Phase:
@@ -110,7 +114,9 @@ def from_own_samples(problem: Problem) -> Plan:
     """The data owner that learns fastest from its own samples."""
     owners = [node for node in problem.unlike if node in problem.samples]
     learners = [SingleNode(problem, node, (node,)) for node in owners]
-    return _fastest(learners, lambda learner: [learner.stored()])
+    return _fastest(
+        learners, lambda learner: periods(problem, lambda part: learner.of(part).stored())
+    )
 
 
 def sent_each_epoch(problem: Problem) -> Plan:
@@ -125,11 +131,15 @@ def sent_once(problem: Problem) -> Plan:
     Samples are sent in the first epoch, and learnt from as they arrive.
     """
     epochs, samples = problem.epochs, sum(problem.samples.values())
+    first, later = problem.periods[0][0], problem.periods[-1][0]
     stored = f"{samples:,} samples ({samples * problem.sample_bytes / 1e9:.3g} GB)"
     in_epoch = -(-samples // problem.step_samples)
     return _fastest(
         _of_all_samples(problem),
-        lambda learner: [learner.sending(1 / epochs), learner.stored(1 - 1 / epochs)],
+        lambda learner: [
+            learner.of(first).sending(1 / epochs),
+            learner.of(later).stored(1 - 1 / epochs),
+        ],
         lambda learner: lambda count: learner.programs(count, min(count, in_epoch)),
         assumes=(
             f"the node keeps {stored}",
@@ -157,10 +167,9 @@ def _fastest(
     problem = learners[0].problem
     candidates = []
     for learner in learners:
-        compute_s = problem.step_s(learner.node)
-        sending_s = max(compute_s, learner.sent_s)
-        share = phases(learner)[0].share if learner.sent else 0.0
-        least_s = share * sending_s + (1 - share) * compute_s
+        first_s, later_s = (problem.periods[at][0].step_s(learner.node) for at in (0, -1))
+        share = phases(learner)[0].share
+        least_s = share * max(first_s, learner.sent_s) + (1 - share) * later_s
         lacks = not problem.fits(learner.node, problem.batch_size)
         plan = partial(
             Plan.of,

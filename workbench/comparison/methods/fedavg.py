@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.comparison.cost import Phase
+from workbench.comparison.cost import Phase, periods
 from workbench.comparison.methods.batches import equal
 from workbench.comparison.methods.method import AVERAGES, Method, Plan
 from workbench.comparison.methods.rounds import check_owners, epoch_s
@@ -234,7 +234,7 @@ def plan(problem: Problem) -> Plan:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
     check_owners(problem)
     samples = problem.samples
-    own_s = {node: epoch_s(problem, node, count) for node, count in samples.items()}
+    own_s = _epochs_s(problem)
 
     def least_s(star: Star) -> float:
         size = problem.model_bytes
@@ -245,17 +245,18 @@ def plan(problem: Problem) -> Plan:
         return max(star.interface_s, own_s.get(star.node, 0.0), *seconds)
 
     learnt = sum(samples.values())
-    federated = partial(_federated, own_s)
-    return with_best_server(problem, equal(problem), learnt, federated, least_s)
+    return with_best_server(problem, equal(problem), learnt, _federated, least_s)
 
 
-def _federated(own_s: Mapping[int, float], star: Star) -> Plan:
+def _epochs_s(problem: Problem) -> dict[int, float]:
+    """Client -> seconds of a pass over its samples."""
+    return {node: epoch_s(problem, node, count) for node, count in problem.samples.items()}
+
+
+def _federated(star: Star) -> Plan:
     problem, size = star.problem, float(star.problem.model_bytes)
 
-    def programs(rounds: int) -> list[Program]:
-        return [member(node, rounds) for node in star.nodes]
-
-    def member(node: int, rounds: int) -> Program:
+    def member(own_s: Mapping[int, float], node: int, rounds: int) -> Program:
         parts = []
         if node == star.node:
             parts.append(server(range(len(star.workers)), rounds, size))
@@ -264,11 +265,17 @@ def _federated(own_s: Mapping[int, float], star: Star) -> Plan:
             parts.append(client(star.place, rounds, cost_s, size))
         return together(parts)
 
-    learnt = sum(problem.samples.values())
-    phase = Phase(star.cluster, star.nodes, programs, learnt)
+    def phase(part: Problem) -> Phase:
+        own_s = _epochs_s(part)
+
+        def programs(rounds: int) -> list[Program]:
+            return [member(own_s, node, rounds) for node in star.nodes]
+
+        return Phase(star.cluster, star.nodes, programs, sum(problem.samples.values()))
+
     return Plan.of(
         problem,
-        [phase],
+        periods(problem, phase),
         learns_from=star.workers,
         batches=star.all_batches,
         server=star.node,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.clusters import Link
-from workbench.comparison.cost import Phase
+from workbench.comparison.cost import Phase, periods
 from workbench.comparison.methods.batches import assumes, by_speed, equal
 from workbench.comparison.methods.method import BY_SPEED, EQUAL, Method, Plan
 from workbench.comparison.methods.star import Star, with_best_server
@@ -59,8 +59,28 @@ def _least_s(star: Star) -> float:
 
 def with_server(star: Star, planner: str) -> Plan:
     """The plan with this server, and all data owners as its workers."""
-    problem = star.problem
-    planned = {kind: _planned(star, nodes[0], planner) for kind, nodes in star.kinds.items()}
+    problem, predicted_s = star.problem, 0.0
+    planned = dict[Problem, dict[object, tuple[Job, Cuts, float]]]()
+    for part, share in problem.periods:
+        workers = {kind: nodes[0] for kind, nodes in star.kinds.items()}
+        jobs = {kind: _planned(star.of(part), node, planner) for kind, node in workers.items()}
+        predicted_s += share * max(worker_s for *_, worker_s in jobs.values())
+        planned[part] = jobs
+    return Plan.of(
+        problem,
+        periods(problem, lambda part: _phase(star, planned[part])),
+        predicted_s=predicted_s,
+        learns_from=star.workers,
+        batches=star.all_batches,
+        server=star.node,
+        where=star.where,
+        assumes=assumes(problem, star.batches),
+        accumulates=problem.accumulate,
+    )
+
+
+def _phase(star: Star, planned: Mapping[object, tuple[Job, Cuts, float]]) -> Phase:
+    """Iterations of workers with these jobs and cuts, by their kind."""
     kinds = {node: kind for kind, nodes in star.kinds.items() for node in nodes}
 
     def programs(iterations: int) -> list[Program]:
@@ -75,19 +95,8 @@ def with_server(star: Star, planner: str) -> Plan:
                 members.append(program(jobs[kind], FixedPlan(planned[kind][1])))
         return members
 
-    samples = problem.accumulate * sum(star.batches.values())
-    phase = Phase(star.cluster, star.nodes, programs, samples, first=1, last=2)
-    return Plan.of(
-        problem,
-        [phase],
-        predicted_s=max(predicted_s for *_, predicted_s in planned.values()),
-        learns_from=star.workers,
-        batches=star.all_batches,
-        server=star.node,
-        where=star.where,
-        assumes=assumes(problem, star.batches),
-        accumulates=problem.accumulate,
-    )
+    samples = star.problem.accumulate * sum(star.batches.values())
+    return Phase(star.cluster, star.nodes, programs, samples, first=1, last=2)
 
 
 def _planned(star: Star, node: int, planner: str) -> tuple[Job, Cuts, float]:

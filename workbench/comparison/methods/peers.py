@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from workbench.comparison.cost import Cost, within_links
+from workbench.comparison.cost import Cost, mean, shares, within_links
 from workbench.comparison.methods.method import AVERAGES, EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised import EXCHANGES
@@ -50,36 +50,14 @@ def plan(problem: Problem, system: str) -> Plan:
     rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))
     rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, rounds))
     equal = UPDATES.get(system) == EQUAL
-    samples = problem.step_samples if equal else problem.batch_size
-    own_s = list(map(problem.step_s if equal else problem.batch_s, nodes))
+    own_s = _own_s(problem, is_equal=equal)
     least_s = min(own_s)
     if max(own_s) > MOST_UNEQUAL * least_s:
         raise UnusableError(
             f"the slowest data owner takes {max(own_s) / least_s:.0f} times as long as the "
             f"fastest; peers are compared up to {MOST_UNEQUAL} times"
         )
-    cluster = problem.routes.part(nodes, [least_s / seconds for seconds in own_s])
-    workload = Workload(float(problem.model_bytes), least_s / samples, local_batch=samples)
-
-    mean = iteration(cluster, workload, system, rounds=rounds)
-    longest_s = max(mean.iteration_s)
-
-    def sent(by_pair: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
-        return {
-            (nodes[a], nodes[b]): amount * longest_s / mean.iteration_s[a]
-            for (a, b), amount in by_pair.items()
-        }
-
-    cost = Cost(
-        iteration_s=longest_s,
-        samples=mean.samples_per_s * longest_s,
-        busy_s={
-            node: mean.compute_s[place] / mean.iteration_s[place] * longest_s
-            for place, node in enumerate(nodes)
-        },
-        link_bytes=sent(mean.link_bytes),
-        messages=sent(mean.link_messages),
-    )
+    costs = [_cost(part, system, rounds, is_equal=equal) for part, _ in problem.periods]
     assumes: tuple[str, ...] = ()
     if equal:
         assumes = ("each node sends its whole gradient to all others",)
@@ -88,12 +66,46 @@ def plan(problem: Problem, system: str) -> Plan:
             "bytes depend on gradients: estimated with random ones, or by recorded trainings",
         )
     return Plan(
-        cost=cost if system in NEVER_WAIT else within_links(problem, cost),
+        cost=mean(costs, shares(problem, [cost.samples for cost in costs])),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=assumes,
         accumulates=problem.accumulate if equal else 1,
     )
+
+
+def _own_s(problem: Problem, *, is_equal: bool) -> list[float]:
+    """Seconds of each peer's iteration without messages."""
+    return list(map(problem.step_s if is_equal else problem.batch_s, problem.owners))
+
+
+def _cost(problem: Problem, system: str, rounds: int, *, is_equal: bool) -> Cost:
+    """Cost of an iteration of the slowest peer."""
+    nodes, own_s = problem.owners, _own_s(problem, is_equal=is_equal)
+    samples, least_s = problem.step_samples if is_equal else problem.batch_size, min(own_s)
+    cluster = problem.routes.part(nodes, [least_s / each_s for each_s in own_s])
+    workload = Workload(float(problem.model_bytes), least_s / samples, local_batch=samples)
+
+    average = iteration(cluster, workload, system, rounds=rounds)
+    longest_s = max(average.iteration_s)
+
+    def sent(by_pair: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
+        return {
+            (nodes[a], nodes[b]): amount * longest_s / average.iteration_s[a]
+            for (a, b), amount in by_pair.items()
+        }
+
+    cost = Cost(
+        iteration_s=longest_s,
+        samples=average.samples_per_s * longest_s,
+        busy_s={
+            node: average.compute_s[place] / average.iteration_s[place] * longest_s
+            for place, node in enumerate(nodes)
+        },
+        link_bytes=sent(average.link_bytes),
+        messages=sent(average.link_messages),
+    )
+    return cost if system in NEVER_WAIT else within_links(problem, cost)
 
 
 METHODS = tuple(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.cost import Phase, mean, no_work, periods
 from workbench.comparison.methods.method import AVERAGES, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised.topologies import ring
@@ -41,7 +41,10 @@ FORWARD_SHARE = 1 / 3
 def gossip(problem: Problem) -> Plan:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
     samples, assumes = problem.samples, ("models are exchanged on a ring, once an epoch",)
-    own_s = {node: epoch_s(problem, node, count) for node, count in samples.items()}
+
+    def own_s(part: Problem) -> dict[int, float]:
+        return {node: epoch_s(part, node, count) for node, count in samples.items()}
+
     return _synchronous(problem, own_s, sum(samples.values()), assumes)
 
 
@@ -53,13 +56,16 @@ def edgegossip(problem: Problem) -> Plan:
         raise UnusableError(
             f"EdgeGossip counts nodes as failed that learn from less than {THRESHOLD:g} samples/s"
         )
-    share = FORWARD_SHARE / RATIO
-    ratios = balance(list(samples.values()), rates, ranking_share=share).ratios
+    ranking = FORWARD_SHARE / RATIO
+    ratios = balance(list(samples.values()), rates, ranking_share=ranking).ratios
     counts = {node: quota(samples[node], ratio) for node, ratio in zip(nodes, ratios, strict=True)}
-    own_s = {
-        node: epoch_s(problem, node, counts[node]) + samples[node] * share * problem.sample_s[node]
-        for node in nodes
-    }
+
+    def own_s(part: Problem) -> dict[int, float]:
+        return {
+            node: epoch_s(part, node, counts[node]) + samples[node] * ranking * part.sample_s[node]
+            for node in nodes
+        }
+
     learnt = sum(counts.values())
     same = ", the same in each" if problem.cache_frozen else ""
     share = learnt / sum(samples.values())
@@ -78,23 +84,26 @@ def gosgd(problem: Problem) -> Plan:
             f"{len(nodes)} nodes hold samples, of which each may send to any other; up to "
             f"{GOSGD_NODES} are compared"
         )
-    seconds = {node: problem.batch_s(node) for node in nodes}
-    steps = {node: max(seconds.values()) / seconds[node] for node in nodes}
-    size = float(problem.model_bytes)
+    size, cluster = float(problem.model_bytes), problem.routes.part(nodes)
 
-    def programs(iterations: int) -> list[Program]:
-        return [
-            gosgd_peer(round(iterations * steps[node]), seconds[node] * problem.speeds[node], size)
-            for node in nodes
-        ]
+    def phase(part: Problem) -> Phase:
+        seconds = {node: part.batch_s(node) for node in nodes}
+        steps = {node: max(seconds.values()) / seconds[node] for node in nodes}
 
-    count = max(1, round(GOSGD_STEPS / sum(steps.values())))
-    samples = problem.batch_size * sum(steps.values())
-    cluster = problem.routes.part(nodes)
-    phase = Phase(cluster, nodes, programs, samples, first=1, last=1 + count, end_s=_last_step_s)
+        def programs(iterations: int) -> list[Program]:
+            return [
+                gosgd_peer(round(iterations * steps[node]), seconds[node] * part.speeds[node], size)
+                for node in nodes
+            ]
+
+        last = 1 + max(1, round(GOSGD_STEPS / sum(steps.values())))
+        samples = problem.batch_size * sum(steps.values())
+        return Phase(cluster, nodes, programs, samples, first=1, last=last, end_s=_last_step_s)
+
+    phases = periods(problem, phase)
     return Plan(
-        cost=phase.cost(),
-        phases=[phase],
+        cost=mean([each.cost() for each in phases], [each.share for each in phases]),
+        phases=phases,
         learns_from=nodes,
         batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=(f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",),
@@ -120,7 +129,10 @@ def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
 
 
 def _synchronous(
-    problem: Problem, own_s: Mapping[int, float], samples: int, assumes: tuple[str, ...]
+    problem: Problem,
+    own_s: Callable[[Problem], Mapping[int, float]],
+    samples: int,
+    assumes: tuple[str, ...],
 ) -> Plan:
     """Every node sends its model to its neighbours on a ring and waits for theirs."""
     nodes = check_owners(problem)
@@ -130,17 +142,22 @@ def _synchronous(
     pairs = [(nodes[a], nodes[b]) for a in range(len(nodes)) for b in near[a]]
     cluster = problem.routes.part(nodes, pairs=pairs)
 
-    def programs(rounds: int) -> list[Program]:
-        return [
-            peer(near[place], rounds, own_s[node] * problem.speeds[node], size)
-            for place, node in enumerate(nodes)
-        ]
+    last = BEGINNING + min(MOST_ROUNDS, max(FEWEST_ROUNDS, RING_STEPS // len(nodes)))
 
-    counted = min(MOST_ROUNDS, max(FEWEST_ROUNDS, RING_STEPS // len(nodes)))
-    phase = Phase(cluster, nodes, programs, samples, first=BEGINNING, last=BEGINNING + counted)
+    def phase(part: Problem) -> Phase:
+        seconds = own_s(part)
+
+        def programs(rounds: int) -> list[Program]:
+            return [
+                peer(near[place], rounds, seconds[node] * problem.speeds[node], size)
+                for place, node in enumerate(nodes)
+            ]
+
+        return Phase(cluster, nodes, programs, samples, first=BEGINNING, last=last)
+
     return Plan.of(
         problem,
-        [phase],
+        periods(problem, phase),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=assumes,

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.cost import Phase, no_work, periods
 from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.olpb.algorithms.scans import SCANS
@@ -108,18 +108,25 @@ def _least_memory_bytes(problem: Problem, nodes: list[int]) -> float:
 
 def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
     nodes, (owner, *_) = best.nodes, best.nodes
-    times, speed = problem.layer_times(owner), problem.speeds[owner]
-    step = Step(problem.accumulate, times.forward_s / speed, times.update_s / speed)
     cluster = problem.routes.part(nodes, [1.0] * len(nodes))
 
-    def programs(iterations: int) -> list[Program]:
-        owner = partial(_owner, best, iterations, step)
-        return [owner, *[partial(_node, best, iterations * step.batches)] * (len(nodes) - 1)]
+    def step_of(part: Problem) -> Step:
+        times, speed = part.layer_times(owner), part.speeds[owner]
+        return Step(part.accumulate, times.forward_s / speed, times.update_s / speed)
 
-    phase = Phase(cluster, nodes, programs, problem.step_samples, first=1, last=2)
+    def phase(part: Problem) -> Phase:
+        step = step_of(part)
+
+        def programs(iterations: int) -> list[Program]:
+            learner = partial(_owner, best, iterations, step)
+            return [learner, *[partial(_node, best, iterations * step.batches)] * (len(nodes) - 1)]
+
+        return Phase(cluster, nodes, programs, problem.step_samples, first=1, last=2)
+
+    step = step_of(problem)
     return Plan.of(
         problem,
-        [phase],
+        periods(problem, phase),
         predicted_s=step.batches * (step.forward_s + best.timing.seconds) + step.update_s,
         learns_from=(owner,),
         batches={owner: problem.batch_size},

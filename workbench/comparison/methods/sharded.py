@@ -6,7 +6,7 @@ Each plan is the fastest of several sizes of buckets; see `workbench.sharding`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -14,7 +14,7 @@ from operator import itemgetter
 import numpy as np
 
 from workbench.clusters import Cluster, Link
-from workbench.comparison.cost import Phase
+from workbench.comparison.cost import Phase, periods
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.methods import all_reduce
 from workbench.comparison.methods.batches import assumes, equal
@@ -23,8 +23,8 @@ from workbench.comparison.problem import Problem
 from workbench.comparison.routes import Pair, at_beginning, link_bps
 from workbench.sharding import Plan as Sharding
 from workbench.sharding import Problem as ShardedProblem
-from workbench.sharding import iteration_s, memory_bytes
-from workbench.sharding.costs import lacking
+from workbench.sharding import memory_bytes
+from workbench.sharding.costs import lacking, steady
 from workbench.sharding.planners import plans
 from workbench.sharding.programs import dry_run
 
@@ -40,14 +40,15 @@ def plan(problem: Problem, stage: int) -> Plan:
     """
     nodes = all_reduce.nodes(problem)
     cluster = problem.routes.part(nodes, [1.0] * len(nodes))
-    sharded = costs_of(problem, nodes, cluster)
+    costs = {part: costs_of(part, nodes, cluster) for part, _ in problem.periods}
+    sharded = costs[problem.periods[0][0]]
     trials = [
-        (lacking(sharded, sharding), iteration_s(sharded, sharding), len(sharding.cuts), sharding)
+        (lacking(sharded, sharding), _iteration_s(problem, costs, sharding), sharding)
         for sharding in plans(sharded, stage)
         if not sharding.cuts or len(nodes) ** 2 * (len(sharding.cuts) + 1) <= MOST_MESSAGES
     ]
-    lacks, predicted_s, _, shortest = min(trials, key=itemgetter(0, 1, 2))
-    best = partial(_planned, problem, cluster, sharded, shortest, predicted_s)
+    lacks, predicted_s, shortest = min(trials, key=itemgetter(0, 1))
+    best = partial(_planned, problem, cluster, costs, shortest, predicted_s)
     if stage:
         return best()
     whole = partial(all_reduce.plan, problem, batches=equal)
@@ -83,6 +84,13 @@ def costs_of(problem: Problem, nodes: Sequence[int], cluster: Cluster) -> Sharde
     )
 
 
+def _iteration_s(
+    problem: Problem, costs: Mapping[Problem, ShardedProblem], sharding: Sharding
+) -> float:
+    """Mean seconds of an iteration over all periods of the training."""
+    return sum(share * steady(costs[part], sharding).iteration_s for part, share in problem.periods)
+
+
 def _equal_shares(cluster: Cluster) -> dict[Pair, Link]:
     """Links with an equal share of the interfaces and capacities that they share with others."""
     users = Counter(capacity for link in cluster.links.values() for capacity in link.shared)
@@ -99,14 +107,20 @@ def _equal_shares(cluster: Cluster) -> dict[Pair, Link]:
 def _planned(
     problem: Problem,
     cluster: Cluster,
-    sharded: ShardedProblem,
+    costs: Mapping[Problem, ShardedProblem],
     sharding: Sharding,
     predicted_s: float,
 ) -> Plan:
-    """Simulate a plan."""
+    """Simulate a plan, given the costs of each period."""
     nodes, samples = all_reduce.nodes(problem), equal(problem)
     learnt = problem.accumulate * sum(samples.values())
-    programs = partial(dry_run, sharded, sharding)
+    sharded = costs[problem.periods[0][0]]
+
+    def phase(part: Problem) -> Phase:
+        repeats = steady(costs[part], sharding)
+        programs = partial(dry_run, costs[part], sharding)
+        return Phase(cluster, nodes, programs, learnt, first=repeats.first, last=repeats.last)
+
     memory = None
     if problem.memory is not None and sharding.stage:
         limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
@@ -121,7 +135,7 @@ def _planned(
         phrases.append("plain SGD has no state to share out")
     return Plan.of(
         problem,
-        [Phase(cluster, nodes, programs, learnt)],
+        periods(problem, phase),
         predicted_s=predicted_s,
         learns_from=nodes,
         batches=samples,

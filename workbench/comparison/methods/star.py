@@ -50,6 +50,10 @@ class Star:
     node: int
     batches: Mapping[int, int]  # samples of each worker in an iteration
 
+    def of(self, problem: Problem) -> Star:
+        """The same server in another period of the training."""
+        return replace(self, problem=problem)
+
     @property
     def workers(self) -> Sequence[int]:
         """All data owners."""
