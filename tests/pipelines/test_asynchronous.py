@@ -9,6 +9,8 @@ from tests.oracles import pipelines as oracle
 from tests.pipelines.problems import chain, drawn, some_plan, uniform
 from workbench.clusters import Link
 from workbench.pipelines.asynchronous import steady
+from workbench.pipelines.programs import cluster_of, programs_of
+from workbench.runtime import simulate
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -23,6 +25,19 @@ def test_a_long_run_takes_the_steady_state_for_each_microbatch(seed: int) -> Non
         ends_s.append(oracle.step_s(replace(problem, batch=count * samples), longer, flush=False))
     found = steady(problem, plan)
     assert found.microbatch_s == pytest.approx((ends_s[1] - ends_s[0]) / 120, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_programs_send_gradients_on_before_they_update(seed: int) -> None:
+    """Simulated micro-batches end when the naive event graph's do."""
+    rng = np.random.default_rng(seed)
+    nodes, layers = int(rng.integers(2, 5)), int(rng.integers(2, 6))
+    problem = drawn(rng, layers=layers, nodes=nodes, batch=8, equal=True)
+    plan = replace(some_plan(rng, problem), schedule="1f1b")
+    longer = replace(plan, microbatches=3 * plan.microbatches)
+    expected_s = oracle.step_s(replace(problem, batch=24), longer, flush=False)
+    run = simulate(cluster_of(problem), programs_of(problem, plan, 3, flushes=False))
+    assert run.end_s == pytest.approx(expected_s, rel=1e-9)
 
 
 def test_equal_stages_without_a_flush_have_no_bubble() -> None:

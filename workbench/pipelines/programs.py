@@ -116,8 +116,16 @@ class Worker:
         plan, trained = self.plan, self.problem.first_trained
         if not self.flushes:
             plan = replace(plan, microbatches=self.iterations * plan.microbatches)
+            has_gradients = False
             for each in operations(plan, trained)[self.node]:
+                is_sent = isinstance(each, Transfer) and each.sender == self.node
+                if has_gradients and not is_sent:  # the stage before waits for no update
+                    await self._update(context)
+                    has_gradients = False
                 await self._carry_out(context, each)
+                has_gradients |= isinstance(each, Step) and each.backward
+            if has_gradients:
+                await self._update(context)
             return
         own = operations(plan, trained)[self.node]
         for iteration in range(self.iterations):
@@ -180,8 +188,6 @@ class Worker:
                 if each.sender == self.node:
                     rows = slice(each.start - start, each.stop - start)
                     self._tensors[each] = learner.rows(result, rows)
-        if step.backward and not self.flushes:
-            await self._update(context)
 
     async def _send(self, context: Context, each: Transfer) -> None:
         """Send rows; where messages block, once the receiver is ready, until they arrive."""
