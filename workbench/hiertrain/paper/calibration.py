@@ -1,11 +1,12 @@
 """Fits the constants that the paper leaves open and writes ``data/calibration/hiertrain.toml``.
 
 The paper's statements contradict each other under its cost model (`contradictions`), so
-no constants meet them all. Two speeds are fitted on the five claims of AlexNet: as many as possible
-are met, and of what meets as many, the two speed-ups' squared logarithmic error is least. The least
+no constants meet them all. Two speeds are fitted on five claims of AlexNet: as many as possible are
+met, and of what meets as many, the two speed-ups' squared logarithmic error is least. The least
 error lies at an edge, where a claim is all but missed, so each speed is then moved to the middle of
-the interval in which as many are met. All that is said of LeNet-5 is predicted, as are Fig. 6 and
-Table II. ``python -m workbench.hiertrain.paper.calibration`` repeats it, in a minute.
+the interval in which as many are met. All that is said of LeNet-5 is predicted, as are Fig. 11's
+policy, Fig. 6 and Table II. ``python -m workbench.hiertrain.paper.calibration`` repeats it, in some
+minutes.
 """
 
 from __future__ import annotations
