@@ -125,6 +125,17 @@ def test_gaia_and_ako_settle_later_by_any_share(share: float) -> None:
     assert settled_s("dlion") < min(settled_s("gaia"), settled_s("ako"))
 
 
+def test_dlions_workers_are_the_closest_over_half_a_training() -> None:
+    fig17 = compared.heterogeneous(*(frames()[name] for name in ("fig11", "fig13", "fig15")))
+    late = fig17.filter(pl.col("at_s") >= pl.col("seconds") / 2, pl.col("system") != "hop")
+    apart = late.group_by("environment", "system").agg(points=100 * pl.col("top1_sd").mean())
+    for where in ("hetero_sys_b", "hetero_net_a"):
+        points = dict(apart.filter(environment=where).select("system", "points").iter_rows())
+        assert points["dlion"] < points["ako"] < points["gaia"]
+    alike = apart.filter(environment="hetero_cpu_b")["points"].to_list()
+    assert max(alike) - min(alike) < 0.2
+
+
 def test_gains_that_should_be_alike_are_further_apart_than_a_miss() -> None:
     alike = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
     for figure, environment, system in missed_by(compared.APART):

@@ -247,7 +247,10 @@ GAIA = Cause(
 )
 UNEXPLAINED = Cause("ours", "not explained yet")
 DEVIATION = Cause(
-    "ours", "neither are DLion's workers always the closest, nor Ako's; not explained yet"
+    "ours",
+    "at the last instant chance decides: over the second half of the trainings DLion's workers "
+    "are the closest in Hetero SYS B and Hetero NET A, and all systems' alike in Hetero CPU B. Not "
+    "explained is that on WANs Gaia's are further apart than Ako's",
 )
 
 # --- Figures --------------------------------------------------------------------------------------
