@@ -7,9 +7,10 @@ Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training"
 from __future__ import annotations
 
 from workbench.pipelines.asynchronous import Steady, steady
-from workbench.pipelines.costs import Iteration, Problem, iteration
+from workbench.pipelines.costs import Iteration, Problem, iteration, timeline
 from workbench.pipelines.memory import StageMemory, stage_memory
 from workbench.pipelines.planners import PLANNERS
+from workbench.pipelines.problems import problem_of
 from workbench.pipelines.schedules import Plan, Stage, Step, orders
 from workbench.pipelines.training import Setup, Trained, train
 from workbench.profiles import Tied
@@ -28,7 +29,9 @@ __all__ = [
     "Trained",
     "iteration",
     "orders",
+    "problem_of",
     "stage_memory",
     "steady",
+    "timeline",
     "train",
 ]

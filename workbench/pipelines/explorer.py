@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from workbench import figures
 from workbench.clusters import Link
 from workbench.figures import parts
+from workbench.pipelines import problems
 from workbench.pipelines.costs import Problem, iteration, timeline
 from workbench.pipelines.schedules import Plan, Stage
 from workbench.profiles import LayerTimes, profile_model
@@ -71,21 +72,10 @@ SHARED = Shared(
 def problem_of(setting: Setting) -> Problem:
     """The model on equal nodes that are linked with each other."""
     profile, nodes = profile_model(setting.model), setting.workers
-    times = LayerTimes.from_flops(profile, flops_per_s=GFLOPS * 1e9, batch_size=1).table
-    forward_s, backward_s, update_s = (
-        np.tile(times[column], (nodes, 1)) for column in ("forward_s", "backward_s", "update_s")
-    )
+    times = LayerTimes.from_flops(profile, flops_per_s=GFLOPS * 1e9, batch_size=1)
     link = Link(setting.bandwidth_mbps * 1e6, overhead_s=OVERHEAD_S)
-    return Problem(
-        forward_s=forward_s,
-        backward_s=backward_s,
-        update_s=update_s,
-        param_bytes=profile.table["param_bytes"].to_numpy(),
-        output_bytes=profile.table["output_bytes"].to_numpy(),
-        links=dict.fromkeys(permutations(range(nodes), 2), link),
-        batch=setting.batch_size,
-        tied=profile.tied,
-    )
+    links = dict.fromkeys(permutations(range(nodes), 2), link)
+    return problems.problem_of(profile, [times] * nodes, links, setting.batch_size)
 
 
 def balanced(problem: Problem, microbatches: int, schedule: str) -> Plan:
