@@ -14,7 +14,7 @@ from workbench.olpb.paper.networks import TABLE1
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, RESTS_ON
 from workbench.olpb.paper.table2 import SIDES, stated
 from workbench.olpb.paper.testbed import variant
-from workbench.reproduction.claims import MISSES, claims_of, paper_value, verdicts
+from workbench.reproduction.claims import MISSES, claims_of, paper_value, tolerance, verdicts
 from workbench.reproduction.figure import answers_of
 
 CAUSES = {claim: cause for figure in FIGURES for claim, cause in figure.causes.items()}
@@ -50,13 +50,15 @@ def test_a_reading_with_nodes_that_wait_is_what_its_cause_says() -> None:
     assert testbed.timing("squeezenet", "olpb_l2").seconds < waiting_s("olpb_l2")
 
 
-def test_a_normalisation_of_seven_nodes_is_against_table_1() -> None:
+def test_a_normalisation_of_six_nodes_is_table_1s_and_of_seven_is_near() -> None:
     graph = library_graph("inception_v3")
     layers = graph.nodes.drop_nulls("layer").group_by("layer").agg("name")
     of_layer = pl.all_horizontal(pl.col("name").list.contains(name) for name in NORMALISATION)
     normalisations = layers.filter(of_layer).height
     table_1 = paper_value("olpb.table1.inception_v3.nodes")
-    assert abs(len(graph.nodes) - table_1) < normalisations / 2
+    assert abs(len(graph.nodes) - table_1) < 5
+    with_seven = len(graph.nodes) + normalisations
+    assert normalisations / 2 < with_seven - table_1 <= tolerance("count", table_1)
 
 
 def test_two_levels_of_squeezenet_take_a_second_batch_and_three_do_not() -> None:
