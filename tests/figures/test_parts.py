@@ -32,6 +32,14 @@ def test_colours_and_shapes_follow_the_order() -> None:
     assert written(parts.colour("planner", ["x"], legend=None))["color"]["legend"] is None
 
 
+def test_a_ring_stands_where_the_paper_has_a_value_and_nowhere_else() -> None:
+    drawn = pl.DataFrame({"x": [1.0, 2.0, 3.0], "paper": [None, 5.0, 7.0]})
+    assert parts.rings_title(drawn, "by the paper") == ["rings: by the paper"]
+    assert parts.rings_title(drawn.head(1)) == []
+    svg = figures.svg(parts.paper_rings(alt.Chart(drawn).encode(x="x:Q"), y="paper:Q"), "single")
+    assert svg.count(f'fill="white" stroke="{figures.INK}"') == 2
+
+
 @pytest.mark.parametrize(("panels", "columns", "own_axes"), [(2, 2, 0), (3, 3, 0), (5, 2, 1)])
 def test_no_axis_stands_under_an_empty_place(panels: int, columns: int, own_axes: int) -> None:
     names = [str(number) for number in range(panels)]

@@ -21,6 +21,22 @@ GREY: Final = "#888888"
 """Colour of marks to compare with: the paper's value, an ideal, a bound."""
 
 
+def paper_rings(base: alt.Chart, **encoding: Any) -> alt.Chart:
+    """Return a layer of rings at what the paper states, on the axes of `base`.
+
+    `encoding` places them, such as ``x="paper:Q"``; where a row has no value there is no ring.
+    """
+    rings: alt.Chart = base.mark_point(
+        shape="circle", size=42, filled=False, fill="white", color=INK, strokeWidth=1.25
+    ).encode(**encoding)
+    return rings
+
+
+def rings_title(drawn: pl.DataFrame, what: str = "the paper's") -> list[str]:
+    """Return a line of a title that says what rings at ``paper`` are; none where no ring is."""
+    return [f"rings: {what}"] if drawn["paper"].count() else []
+
+
 def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
     """Replace names by their titles in those columns that exist; other values stay as they are."""
     import polars as pl

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.reproduction.claims.helpers import CLAIMS, TABLE
-from workbench.reproduction.claims import Answer, Claim, load_claims, verdict
+from workbench.reproduction.claims import Answer, Claim, load_claims, paper_values, verdict
 from workbench.utils import files
 from workbench.utils.checks import UserError
 
@@ -17,6 +17,16 @@ def test_table_has_claims_on_every_system() -> None:
     assert TABLE.height == 302
     assert set(TABLE["system"]) == {"dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"}
     assert not TABLE["setting"].str.contains("^same").any()  # each row is read alone
+
+
+def test_values_of_claims_by_a_template() -> None:
+    stated = paper_values("dynacomm.fwd32.{model}.{planner}")
+    assert stated.columns == ["model", "planner", "paper"]
+    of_fig5 = TABLE.filter(TABLE["id"].str.starts_with("dynacomm.fwd32."))
+    assert stated["paper"].to_list() == of_fig5["value"].cast(float).to_list()
+    assert stated.row(0)[:2] == ("vgg19", "dynacomm")
+    assert paper_values("dynacomm.fwd7.{model}.{planner}").is_empty()
+    assert paper_values("olpb.fig12.{claim}").is_empty()  # a range and orders, no numbers
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

@@ -15,7 +15,8 @@ from tests.reproduction.scorecard.helpers import FIG1, Toy, by_name, order, reco
 from workbench.reproduction import systems
 from workbench.reproduction.claims import Answer, Cause, claims_of
 from workbench.reproduction.figure import Figure, JointClaims
-from workbench.reproduction.scorecard import fitted_on, of_results
+from workbench.reproduction.notebook import Results
+from workbench.reproduction.scorecard import fitted_on, of_frames, of_results, verdicts
 from workbench.utils.checks import UnknownNameError
 
 MOST_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
@@ -35,6 +36,27 @@ def test_stored_results_are_judged(toy: Toy) -> None:
     }
     assert by_name(card)["fig1.best"].evidence == "this run, smoke scale"
     assert card.notes == ()
+
+
+def test_figures_have_the_verdicts_of_their_claims_and_of_those_they_answer_jointly(
+    toy: Toy,
+) -> None:
+    fig1, fig2 = toy.figures["fig1"], toy.figures["fig2"]
+    toy.together = JointClaims((fig1, fig2), {"toy.fig3.accuracy": lambda *_: Answer(0.25)})
+    results = Results("toy", scale="smoke")
+    results.keep("fig1", FIG1)
+    results.keep("fig2", pl.DataFrame({"a": [1]}))
+    rows = of_frames("toy", results.frames, scale="smoke").rows
+    card = {row.name: row.verdict for row in rows}
+    alone = verdicts(results, fig1)
+    assert [row.name for row in alone.rows] == ["fig1.best", "fig1.second", "fig2.order"]
+    both = verdicts(results, fig1, fig2)
+    assert {row.name: row.verdict for row in both.rows} == {
+        name: card[name] for name in card if name != "table1.speed"
+    }
+    text = alone._repr_markdown_()
+    assert "| reduction of best | 40\u00a0% | 30 | trend |" in text
+    assert "fig2.order: true, ours true: holds" in repr(alone)
 
 
 def test_siblings_are_passed_to_the_rule(toy: Toy) -> None:

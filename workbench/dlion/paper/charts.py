@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import altair as alt
@@ -76,17 +76,31 @@ def panels(
     value: str = "top1",
     axis: str = "top-1, %",
     counting: Counting = final,
+    stated: Callable[[], pl.DataFrame] | None = None,
 ) -> alt.FacetChart:
-    """Bars of accuracies by `by`, with their range over seeds, a panel for each of `panel`."""
+    """Bars of accuracies by `by`, with their range over seeds, a panel for each of `panel`.
+
+    `stated` returns the paper's ratios, ``environment, system, paper`` (DLion's accuracy over a
+    system's): rings show where they would put a system beside DLion.
+    """
     titled = frame.with_columns(
         system_title(frame), pl.col("environment").replace(ENVIRONMENT_TITLES)
     )
-    names = values(titled, by)
-    base = alt.Chart(_percents(counting(titled), panel, by, value=value)).encode(
-        y=alt.Y(f"{by}:N", sort=names, title=None)
-    )
-    bars_of = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
-    return parts.facets(bars_of, panel, values(titled, panel), learnt_title(subject, frame))
+    drawn = _percents(counting(titled), panel, by, value=value)
+    title = learnt_title(subject, frame)
+    if stated is not None:
+        ratios = parts.titled(stated(), environment=ENVIRONMENT_TITLES, system=SYSTEM_TITLES)
+        dlion = drawn.filter(system=SYSTEM_TITLES["dlion"]).select(panel, dlion="mean")
+        drawn = drawn.join(ratios, on=[panel, by], how="left", maintain_order="left")
+        drawn = drawn.join(dlion, on=panel, how="left", maintain_order="left").with_columns(
+            paper=pl.col("dlion") / pl.col("paper")
+        )
+        title += parts.rings_title(drawn, "where the paper's gains of DLion put the others")
+    base = alt.Chart(drawn).encode(y=alt.Y(f"{by}:N", sort=values(titled, by), title=None))
+    rings = [parts.paper_rings(base, x="paper:Q")] if stated else []
+    layers = [*_ranges(base, axis), *rings]
+    chart = alt.layer(*layers).properties(height=16 * len(values(titled, by)))
+    return parts.facets(chart, panel, values(titled, panel), title)
 
 
 def bars(column: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.LayerChart:
@@ -114,26 +128,45 @@ def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
     ]
 
 
-def seconds_bars(frames: Mapping[str, pl.DataFrame], by: str, title: list[str]) -> alt.FacetChart:
-    """Bars of seconds until an accuracy by `by`, a panel for each frame: what all in it reach."""
-    rows: list[tuple[str, object, float | None]] = []
+def seconds_bars(
+    frames: Mapping[str, pl.DataFrame],
+    by: str,
+    title: list[str],
+    stated: pl.DataFrame | None = None,
+) -> alt.FacetChart:
+    """Bars of seconds until an accuracy by `by`, a panel for each frame: what all in it reach.
+
+    `stated` are the paper's percent of time that a setting saves over the one before it in its
+    panel, which rings show: `by`, ``name`` (of the frame) and ``paper``.
+    """
+    rows: list[tuple[str, str, object, float | None]] = []
     for name, frame in frames.items():
         target = target_of(frame)
         heading = f"{name}: to {100 * target:.0f} %"
         for (setting,), part in frame.group_by(by, maintain_order=True):
-            rows.append((heading, setting, mean_of_all(seconds_to(part, target).values())))
-    schema = {"panel": pl.String, by: pl.String, "seconds": pl.Float64}
+            seconds = mean_of_all(seconds_to(part, target).values())
+            rows.append((name, heading, setting, seconds))
+    schema = {"name": pl.String, "panel": pl.String, by: pl.String, "seconds": pl.Float64}
     rounded = pl.col("seconds").round(0).cast(pl.Int64)
     drawn = pl.DataFrame(rows, schema, orient="row").with_columns(
         text=pl.format("{} s", rounded).fill_null("never")
     )
+    if stated is None:
+        drawn = drawn.with_columns(paper=pl.lit(None, pl.Float64))
+    else:
+        before_s = pl.col("seconds").shift(1).over("panel")
+        drawn = drawn.join(stated, on=["name", by], how="left", maintain_order="left").with_columns(
+            paper=before_s * (1 - pl.col("paper") / 100)
+        )
+        title = [*title, *parts.rings_title(drawn, "what the paper saves of the bar above")]
     names = values(drawn, by)
     base = alt.Chart(drawn).encode(
         y=alt.Y(f"{by}:N", sort=names, title=None),
         x=alt.X("seconds:Q", title="virtual seconds"),
     )
-    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
-    chart = (base.mark_bar() + texts).properties(height=16 * len(names))
+    texts = base.mark_text(align="left", dx=6).encode(x=alt.value("width"), text="text:N")
+    rings = parts.paper_rings(base, x="paper:Q")
+    chart = alt.layer(base.mark_bar(), texts, rings).properties(height=16 * len(names))
     return parts.facets(chart, "panel", values(drawn, "panel"), title)
 
 

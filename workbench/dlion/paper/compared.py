@@ -23,9 +23,16 @@ from workbench.dlion.paper.cases import (
     Learnt,
     trained,
 )
-from workbench.dlion.paper.charts import curves, learnt_title, panels, system_title
+from workbench.dlion.paper.charts import (
+    SYSTEM_TITLES,
+    curves,
+    learnt_title,
+    panels,
+    system_title,
+)
 from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, STATED, Learner
-from workbench.reproduction.claims import Answer, Cause, tolerance
+from workbench.figures import parts
+from workbench.reproduction.claims import Answer, Cause, paper_value, paper_values, tolerance
 from workbench.reproduction.figure import Answering, Figure, JointClaims
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.trainings import Mean, Means, percents, seconds_to, slashed
@@ -36,6 +43,8 @@ SMALL = ("gaia", "ako", "dlion")
 """Systems that send small gradients (Sec. 5.2.4)."""
 UNEQUAL_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
 LAN, WANS = "homo_a", ("homo_b", "hetero_net_a")
+_MEAN = "mean_of_homo_a_hetero_cpu_a_b"
+"""Fig. 13's environment, of which the paper states gains."""
 
 # --- Answers --------------------------------------------------------------------------------------
 
@@ -261,9 +270,25 @@ def _figure(
 ) -> Figure:
     """A figure of the paper: systems in environments."""
     placed = [case._replace(environment=where) for where, case in product(environments, cases)]
-    drawn = partial(panels, "environment", "system", "Accuracy after the same virtual time")
+    stated = partial(_stated_ratios, number, environments)
+    drawn = partial(
+        panels, "environment", "system", "Accuracy after the same virtual time", stated=stated
+    )
     compute = partial(trained, f"Figure {number}", placed)
     return Learnt(id=f"fig{number}", compute=compute, **{"chart": drawn, **declared})
+
+
+def _stated_ratios(number: int, environments: Sequence[str]) -> pl.DataFrame:
+    """Return DLion's accuracy over a system's, by the paper: ``environment, system, paper``.
+
+    Of a mean over environments, the same ratio in each.
+    """
+    stated = paper_values(f"dlion.fig{number}.{{environment}}.{{system}}")
+    if number != 12:  # which states ratios; the others state percent
+        stated = stated.with_columns(paper=1 + pl.col("paper") / 100)
+    means = stated.filter(environment=_MEAN).drop("environment")
+    each = pl.DataFrame({"environment": environments}, {"environment": pl.String})
+    return pl.concat([stated, each.join(means, how="cross")])
 
 
 _SYSTEMS = tuple(map(Case, COMPARED))
@@ -290,7 +315,6 @@ FIG11 = _figure(
     11,
     _SYSTEMS,
     FIG11_IN,
-    live=True,
     answers={
         **_gains(11, FIG11_IN),
         "dlion.fig11.unequal_systems": partial(_gains_more, FIG11_IN[1:], FIG11_IN[0]),
@@ -332,7 +356,6 @@ FIG12 = _figure(
     },
 )
 
-_MEAN = "mean_of_homo_a_hetero_cpu_a_b"
 FIG13 = _figure(
     13,
     _SYSTEMS,
@@ -416,6 +439,7 @@ FIG18 = _figure(
         "system",
         "Highest accuracy while cores and links change",
         counting=highest,
+        stated=partial(_stated_ratios, 18, _DYNAMIC),
     ),
     answers=_gains(18, _DYNAMIC, highest),
     causes=_causes(
@@ -444,11 +468,35 @@ LARGEST = JointClaims(
 )
 
 
-def draw_converged(frame: pl.DataFrame) -> alt.Chart:
+def draw_converged(frame: pl.DataFrame) -> alt.LayerChart:
     """Accuracy over a long time."""
-    title = learnt_title("Twice as long, Homo A", frame, "mean")
-    drawn = curves(frame.with_columns(system_title(frame)), "system")
-    return drawn.properties(height=200, title=title)
+    lines = curves(frame.with_columns(system_title(frame)), "system")
+    drawn = _converged(frame)
+    title = [
+        *learnt_title("Twice as long, Homo A", frame, "mean"),
+        *parts.rings_title(drawn, "where others would settle by the paper's gains of DLion"),
+    ]
+    rings = parts.paper_rings(
+        alt.Chart(drawn).encode(color=lines.encoding.color), x="at_s:Q", y="paper:Q"
+    )
+    return alt.LayerChart(layer=[lines.properties(height=200), rings], title=title)
+
+
+def _converged(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return where systems settle by the paper, given where DLion does: ``system, at_s, paper``."""
+    dlion = frame.filter(system="dlion")
+    top1, settled_s = highest(dlion)["top1"].to_list(), [*_settled_s(dlion).values()]
+    rows = [
+        (
+            SYSTEM_TITLES[system],
+            fmean(settled_s) / (1 - paper_value(f"dlion.fig21.time.{system}") / 100),
+            100 * fmean(top1) / (1 + paper_value(f"dlion.fig21.accuracy.{system}") / 100),
+        )
+        for system in OTHERS
+        if settled_s
+    ]
+    schema = {"system": pl.String, "at_s": pl.Float64, "paper": pl.Float64}
+    return pl.DataFrame(rows, schema, orient="row")
 
 
 FIG21 = _figure(

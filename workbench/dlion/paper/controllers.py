@@ -22,7 +22,7 @@ from workbench.dlion.paper.testbed import STATED, paper_testbed
 from workbench.dlion.training import Trained, train
 from workbench.figures import parts
 from workbench.profiles import profile_model
-from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.claims import Answer, Cause, paper_values
 from workbench.reproduction.figure import Figure, JointClaims
 from workbench.reproduction.sweep import sweep
 from workbench.reproduction.trainings import slashed
@@ -110,16 +110,23 @@ def decided(
 SECONDS_AXIS = alt.X("at_s:Q", title="virtual seconds")
 
 
-def draw_batches(subject: str, frame: pl.DataFrame) -> alt.VConcatChart:
-    """Local batch sizes over time, and the cores."""
+def draw_batches(subject: str, stated: str, frame: pl.DataFrame) -> alt.VConcatChart:
+    """Local batch sizes over time, and the cores; rings at the seconds of claims like `stated`."""
     drawn = frame.with_columns(worker=pl.format("worker {}", "node"))
     colour = parts.colour("worker", WORKERS)
     steps = alt.Chart(drawn).mark_line(interpolate="step-after")
     base = steps.encode(x=SECONDS_AXIS, color=colour)
     upper = base.encode(y=alt.Y("samples:Q", title="local batch, samples"))
     lower = base.encode(y=alt.Y("cores:Q", title="cores"))
-    title = [subject, "sizes are the paper's (simulated)"]
-    return alt.vconcat(upper.properties(height=150), lower.properties(height=70), title=title)
+    times = paper_values(stated)
+    rings = parts.paper_rings(alt.Chart(times), x="paper:Q", y=alt.value("height"))
+    title = [
+        subject,
+        "sizes are the paper's (simulated)",
+        *parts.rings_title(times, "where the global batch grows, by the paper"),
+    ]
+    upper = (upper + rings).properties(height=150)
+    return alt.vconcat(upper, lower.properties(height=70), title=title)
 
 
 def draw_links(frame: pl.DataFrame) -> alt.Chart:
@@ -233,7 +240,9 @@ _UNEQUAL_LINKS, _CORES, _BANDWIDTH = (
 FIG6 = Decided(
     id="fig6",
     compute=partial(decided, "Figure 6", batches, _UNEQUAL_CORES, 1000.0, True),
-    chart=partial(draw_batches, "Local batch sizes while the global batch grows"),
+    chart=partial(
+        draw_batches, "Local batch sizes while the global batch grows", "dlion.fig6.step.{step}"
+    ),
     answers={f"dlion.fig6.step.{name}": partial(_step, place) for place, name in enumerate(STEPS)},
     causes={
         f"dlion.fig6.step.{name}": Cause(
@@ -254,7 +263,7 @@ FIG8 = Decided(
 FIG19 = Decided(
     id="fig19",
     compute=partial(decided, "Figure 19", batches, _CORES, STATED["fig19"]["end_s"], False),
-    chart=partial(draw_batches, "Local batch sizes while cores change"),
+    chart=partial(draw_batches, "Local batch sizes while cores change", "dlion.fig19.step.{step}"),
 )
 
 BOTH = JointClaims((FIG6, FIG19), {"dlion.fig6.lbs": _local_batches})

@@ -23,7 +23,7 @@ from workbench.dynacomm.paper.titles import (
 )
 from workbench.dynacomm.planners import PLANNERS
 from workbench.figures import parts
-from workbench.reproduction.claims import Answer, Cause, paper_value, tolerance
+from workbench.reproduction.claims import Answer, Cause, paper_value, paper_values, tolerance
 from workbench.reproduction.figure import Answering, Figure, JointClaims, at
 from workbench.reproduction.scales import Scaled
 
@@ -85,18 +85,43 @@ def _transmissions(plan: Plan, direction: str) -> int:
 
 def draw_direction(frame: pl.DataFrame) -> alt.FacetChart:
     """Stacked bars of one direction: parts of the time, over the sequential time."""
-    subject = f"{frame['direction'][0].capitalize()} propagation: what overlaps"
-    title = [subject, held(frame, "batch_size", "bandwidth_mbps", "workers")]
-    shares = frame.with_columns(pl.col(*PARTS) / pl.col("total_s") * pl.col("normalised"))
+    drawn = _with_paper(frame).with_columns(
+        pl.col(*PARTS) / pl.col("total_s") * pl.col("normalised"),
+        paper=1 - pl.col("paper") / 100,
+    )
+    title = [
+        f"{frame['direction'][0].capitalize()} propagation: what overlaps",
+        held(frame, "batch_size", "bandwidth_mbps", "workers"),
+        *parts.rings_title(drawn),
+    ]
     x = alt.X("normalised:Q", title="time over sequential", axis=alt.Axis(tickCount=5))
-    bars = bars_of_parts(shares, x, "normalised").properties(height=85)
-    return parts.facets(bars, "model", list(MODEL_TITLES.values()), title)
+    bars = bars_of_parts(drawn, x, "normalised").properties(height=85)
+    rings = parts.paper_rings(alt.Chart(bars.data).encode(y=bars.encoding.y), x="paper:Q")
+    return parts.facets(bars + rings, "model", list(MODEL_TITLES.values()), title)
 
 
-def draw_by_batch_size(frame: pl.DataFrame) -> alt.Chart:
+def _with_paper(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add ``paper``: by what percent the paper reduces a direction's time at its own setting."""
+    direction = {"forward": "fwd", "backward": "bwd"}[frame["direction"][0]]
+    stated = paper_values(f"dynacomm.{direction}{{batch_size}}.{{model}}.{{planner}}")
+    keys = ["batch_size", "model", "planner"]
+    joined = frame.join(stated.cast({"batch_size": pl.Int64}), on=keys, how="left")
+    is_paper = (pl.col("bandwidth_mbps") == BANDWIDTH_MBPS) & (pl.col("workers") == WORKERS)
+    return joined.with_columns(pl.when(is_paper).then("paper"))
+
+
+def draw_by_batch_size(frame: pl.DataFrame) -> alt.LayerChart:
     """Reduction of the iteration time against batch size."""
     x = alt.X("batch_size:Q", title="batch size of a worker")
-    return _reduction(frame, x, "batch size", held(frame, "bandwidth_mbps", "workers"))
+    lines = _reduction(frame, x, "batch size", held(frame, "bandwidth_mbps", "workers"))
+    stated = paper_values("dynacomm.fig9a.peak_batch")
+    drawn = stated if len(FIG9A.at_paper(frame)) else stated.clear()
+    lines.title = [
+        *lines.title,
+        *parts.rings_title(drawn, "from where on less is saved, by the paper"),
+    ]
+    ring = parts.paper_rings(alt.Chart(drawn), x="paper:Q", y=alt.value("height"))
+    return alt.LayerChart(layer=[lines, ring])
 
 
 def draw_by_bandwidth(frame: pl.DataFrame) -> alt.Chart:

@@ -22,7 +22,7 @@ from workbench.dynacomm.planners import (
     optimal_cuts,
 )
 from workbench.figures import parts
-from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.claims import Answer, Cause, paper_values
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep
@@ -156,7 +156,13 @@ def timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[
 
 def draw_by_layers(frame: pl.DataFrame) -> alt.FacetChart:
     """Time to plan against the number of layers, both axes logarithmic."""
-    drawn = frame.with_columns(pl.col("solver").replace_strict(SOLVER_TITLES))
+    stated = pl.concat(
+        paper_values(f"dynacomm.fig12.crossing_{short}").with_columns(direction=pl.lit(direction))
+        for direction, short in _SHORT.items()
+    )
+    drawn = frame.with_columns(pl.col("solver").replace_strict(SOLVER_TITLES)).join(
+        stated, on="direction", how="left"
+    )
     x = alt.X(
         "layers:Q",
         scale=alt.Scale(type="log", nice=False, padding=8),
@@ -165,9 +171,13 @@ def draw_by_layers(frame: pl.DataFrame) -> alt.FacetChart:
     )
     y = alt.Y(**parts.log_axis("median_ms", "ms to plan, this machine"))
     lines = parts.lines(drawn, x, y, "solver", list(SOLVER_TITLES.values()), height=200)
-    return lines.facet(
+    rings = parts.paper_rings(alt.Chart(drawn), x="max(paper):Q", y=alt.value("height"))
+    return (lines + rings).facet(
         column=alt.Column("direction:N", sort=DIRECTIONS, title=None),
-        title="Time to plan random chains",
+        title=[
+            "Time to plan random chains",
+            *parts.rings_title(drawn, "where iBatch gets faster, by the paper"),
+        ],
         spacing=parts.APART_PX,
     )
 

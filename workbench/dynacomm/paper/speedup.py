@@ -17,7 +17,7 @@ from workbench.dynacomm.paper.titles import agreement, held, line_order, model_t
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.programs import FixedPlan, Server, Worker
 from workbench.figures import parts
-from workbench.reproduction.claims import Answer, tolerance
+from workbench.reproduction.claims import Answer, paper_values, tolerance
 from workbench.reproduction.figure import Figure, at
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep, whole
@@ -54,9 +54,11 @@ WORKERS_AXIS = alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, 
 
 def draw_speedups(frame: pl.DataFrame) -> alt.LayerChart:
     """Training speed against the number of workers."""
+    drawn = _stated(frame)
     title = [
         f"{model_title(frame)}: speed-up by number of workers",
         held(frame, "batch_size", "bandwidth_mbps"),
+        *parts.rings_title(drawn),
     ]
     y = alt.Y("speedup:Q", title="speed-up over one worker without a network")
     order = line_order(frame)
@@ -67,7 +69,16 @@ def draw_speedups(frame: pl.DataFrame) -> alt.LayerChart:
         .mark_rule(color=parts.GREY)
         .encode(x="workers:Q", y="speedup:Q", x2="to:Q", y2="to:Q")
     )
-    return ideal + lines
+    rings = parts.paper_rings(
+        alt.Chart(titled(drawn)).encode(color=lines.encoding.color), x="workers:Q", y="paper:Q"
+    )
+    return ideal + lines + rings
+
+
+def _stated(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the paper's speed-ups, ``planner, workers, paper``; none at another setting."""
+    stated = paper_values("dynacomm.fig11.{planner}").with_columns(workers=pl.lit(WORKERS))
+    return stated if len(FIG11.at_paper(frame)) else stated.clear()
 
 
 def _speedup(planner: str, frame: pl.DataFrame) -> Answer | None:
@@ -213,21 +224,25 @@ def draw_simulated(frame: pl.DataFrame) -> alt.FacetChart:
     encoded = figures.series("planner", line_order(frame))
     slowest = min(frame["slowest"].to_list())
     cases = {"equal": "equal workers", "unequal": f"unequal, speeds 1 to {slowest:g}"}
-    drawn = titled(frame).with_columns(pl.col("case").replace_strict(cases))
+    stated = _stated(frame).with_columns(case=pl.lit("equal"))
+    joined = frame.join(stated, on=["case", "planner", "workers"], how="left")
+    drawn = titled(joined).with_columns(pl.col("case").replace_strict(cases))
     base = alt.Chart(drawn).encode(x=WORKERS_AXIS, color=encoded["color"])
     simulated = base.mark_line().encode(
         y=alt.Y("speedup:Q", title="speed-up over one worker alone"),
         strokeDash=encoded["strokeDash"],
     )
     predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
+    rings = parts.paper_rings(base, y="paper:Q")
     title = [
         f"{model_title(frame)}: speed-up by number of workers",
         f"batch {frame['batch_size'][0]}, {link_rate(frame['bandwidth_mbps'][0])}, "
         "lines simulated, points cost model",
         agreement(frame),
+        *parts.rings_title(drawn),
     ]
     return (
-        alt.layer(simulated, predicted)
+        alt.layer(simulated, predicted, rings)
         .properties(height=190)
         .facet(
             column=alt.Column("case:N", sort=list(cases.values()), title=None),

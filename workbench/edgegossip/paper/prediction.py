@@ -19,7 +19,7 @@ from workbench.edgegossip.prediction.co_runners import WORKLOADS
 from workbench.edgegossip.prediction.predictor import RESOURCES, SECONDS, Contention, fit
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
 from workbench.figures import parts
-from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.utils import files
@@ -104,13 +104,19 @@ def _size_axis() -> alt.X:
 
 
 def _by_workload(
-    frame: pl.DataFrame, chart: alt.Chart | alt.LayerChart, title: str
+    frame: pl.DataFrame, chart: alt.Chart | alt.LayerChart, title: str, rings: str
 ) -> alt.FacetChart:
-    return chart.properties(height=130).facet(
-        facet=alt.Facet("workload:N", title=None),
-        columns=2,
-        spacing=parts.APART_PX,
-        title=[title, *_measured_how(frame)],
+    """Panels by workload of rows with ``paper``, a mean that rings show at the right edge."""
+    ring = parts.paper_rings(alt.Chart(chart.data), x=alt.value("width"), y="max(paper):Q")
+    return (
+        (chart + ring)
+        .properties(height=130)
+        .facet(
+            facet=alt.Facet("workload:N", title=None),
+            columns=2,
+            spacing=parts.APART_PX,
+            title=[title, *_measured_how(frame), f"rings: {rings}"],
+        )
     )
 
 
@@ -207,6 +213,7 @@ def draw_errors(frame: pl.DataFrame) -> alt.FacetChart:
         )
         for column, title in PREDICTIONS.items()
     ).with_columns(
+        paper=pl.lit(paper_value("edgegossip.fig9.error")),
         low=pl.when("has_rule").then((pl.col("percent") - pl.col("deviation")).clip(0)),
         high=pl.when("has_rule").then(pl.col("percent") + pl.col("deviation")),
     )
@@ -216,7 +223,8 @@ def draw_errors(frame: pl.DataFrame) -> alt.FacetChart:
         **figures.series("prediction", list(PREDICTIONS.values())),
     )
     rules = base.mark_rule().encode(y="low:Q", y2="high:Q")
-    return _by_workload(frame, rules + points, "How far the predictor is off")
+    both = alt.LayerChart(data=drawn, layer=[rules, points])
+    return _by_workload(frame, both, "How far the predictor is off", "the paper's mean error")
 
 
 def _prediction_error(fig9: pl.DataFrame) -> Answer:
@@ -373,10 +381,14 @@ def overheads(measured: pl.DataFrame) -> pl.DataFrame:
 
 def draw_overheads(frame: pl.DataFrame) -> alt.FacetChart:
     """Seconds of collecting usages once and of reporting them once."""
-    drawn = frame.with_columns(_MEGABYTES, milliseconds=1e3 * pl.col("mean_s"))
+    drawn = frame.with_columns(
+        _MEGABYTES,
+        milliseconds=1e3 * pl.col("mean_s"),
+        paper=pl.lit(1e3 * paper_value("edgegossip.fig11.overhead")),
+    )
     axis = alt.Y("milliseconds:Q", title="ms each time")
     lines = parts.lines(drawn, _size_axis(), axis, "part", ["collecting", "reporting"])
-    return _by_workload(frame, lines, "What monitoring costs")
+    return _by_workload(frame, lines, "What monitoring costs", "at most, by the paper")
 
 
 def _overhead(fig11: pl.DataFrame) -> Answer:

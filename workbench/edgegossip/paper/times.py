@@ -37,7 +37,7 @@ from workbench.edgegossip.paper.titles import METHOD_TITLES, MODEL_TITLES, ratio
 from workbench.edgegossip.programs.trainer import BALANCERS, EdgeGossip
 from workbench.figures import parts
 from workbench.profiles import profile_model
-from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.claims import Answer, Cause, paper_value, paper_values
 from workbench.reproduction.figure import Figure, at
 from workbench.reproduction.sweep import grid, sweep
 
@@ -116,6 +116,7 @@ def _both(model: str, platforms: int, uplink_mbps: float, epochs: int) -> dict[s
 def draw_training_times(frame: pl.DataFrame) -> alt.FacetChart:
     """Training time by number of platforms, by the cost model, a panel per model."""
     row = frame.row(0, named=True)
+    at_mean_s = frame["gosgd_s"] / paper_value("edgegossip.speedup")
     drawn = frame.unpivot(
         on=["gosgd_s", "edgegossip_s"],
         index=["model", "platforms", "speedup"],
@@ -125,6 +126,7 @@ def draw_training_times(frame: pl.DataFrame) -> alt.FacetChart:
         pl.col("model").replace_strict(MODEL_TITLES),
         pl.col("method").str.strip_suffix("_s").replace_strict(METHOD_TITLES),
         text=pl.Series([f"{speedup:.2f}" for speedup in frame["speedup"]] + [""] * len(frame)),
+        paper=pl.concat([pl.repeat(None, len(frame), dtype=pl.Float64, eager=True), at_mean_s]),
     )
     base = alt.Chart(drawn).encode(
         x=alt.X("platforms:O", title="platforms"),
@@ -139,8 +141,10 @@ def draw_training_times(frame: pl.DataFrame) -> alt.FacetChart:
         f"Training time of {row['epochs']} epochs; above GoSGD's bars: how many times as "
         "fast EdgeGossip is",
         f"uplinks of {row['uplink_mbps'] / 1000:g} Gbit/s (cost model)",
+        *parts.rings_title(drawn, "EdgeGossip at the paper's mean speed-up"),
     ]
-    panel = alt.layer(bars, texts).properties(height=130)
+    rings = parts.paper_rings(base, y="paper:Q")
+    panel = alt.layer(bars, texts, rings).properties(height=130)
     return parts.facets(panel, "model", list(MODEL_TITLES.values()), title).resolve_scale(
         x="independent", xOffset="independent", y="independent"
     )
@@ -259,23 +263,26 @@ def _shares(model: str, ratio: float) -> list[dict[str, object]]:
 
 def draw_ranking_shares(frame: pl.DataFrame) -> alt.FacetChart:
     """Share of the time that goes into aggregated points, in both ways it may be read."""
-    drawn = frame.with_columns(pl.col("model").replace_strict(MODEL_TITLES))
-    bars = (
-        alt.Chart(drawn)
-        .mark_bar()
-        .encode(
-            x=ratio_axis(),
-            xOffset=alt.XOffset("reading:N", sort=list(READINGS)),
-            y=alt.Y("percent:Q", title="of the time, %"),
-            color=parts.colour("reading", READINGS),
-        )
-        .properties(height=150)
+    stated = paper_values("edgegossip.fig8.{model}").with_columns(
+        pl.col("model").replace("alexnet", MODELS[1])
     )
+    joined = frame.join(stated, on="model", how="left", maintain_order="left")
+    drawn = joined.with_columns(pl.col("model").replace_strict(MODEL_TITLES))
+    base = alt.Chart(drawn)
+    bars = base.mark_bar().encode(
+        x=ratio_axis(),
+        xOffset=alt.XOffset("reading:N", sort=list(READINGS)),
+        y=alt.Y("percent:Q", title="of the time, %"),
+        color=parts.colour("reading", READINGS),
+    )
+    rings = parts.paper_rings(base, x=alt.value("width"), y="max(paper):Q")
     title = [
         "Time on aggregated points, of the whole epoch and of the time at work",
         "first deployment (cost model)",
+        *parts.rings_title(drawn, "the paper's mean over ratios"),
     ]
-    return parts.facets(bars, "model", list(MODEL_TITLES.values())[:2], title)
+    both = alt.layer(bars, rings).properties(height=150)
+    return parts.facets(both, "model", list(MODEL_TITLES.values())[:2], title)
 
 
 def _selecting_share(fig8: pl.DataFrame, model: str) -> Answer:

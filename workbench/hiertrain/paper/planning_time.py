@@ -91,10 +91,8 @@ def draw_planning_times(frame: pl.DataFrame) -> alt.LayerChart:
     literal = base.mark_point(shape="triangle", size=45, color=figures.PALETTE[1]).encode(
         x=alt.X("linear_programme_ms:Q", scale=alt.Scale(type="log"))
     )
-    paper = base.mark_tick(color=parts.GREY, thickness=2).encode(
-        x=alt.X("paper_ms:Q", scale=alt.Scale(type="log"))
-    )
-    about = "triangles: its linear programmes; grey: the paper's machine"
+    paper = parts.paper_rings(base, x=alt.X("paper_ms:Q", scale=alt.Scale(type="log")))
+    about = "triangles: its linear programmes; rings: the paper, on its machine"
     heading = ["Time to plan, this machine", about, f"batch {frame['batch_size'][0]}"]
     return (ours + literal + paper).properties(height=170, title=heading)
 

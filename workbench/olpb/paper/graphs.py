@@ -88,7 +88,7 @@ PATTERN_TITLES = {
 
 
 def draw_optimiser(frame: pl.DataFrame) -> alt.FacetChart:
-    """Percent of the graph that is left after each pattern; the paper's is the grey line."""
+    """Percent of the graph that is left after each pattern; the paper's at the last as a ring."""
     drawn = pl.concat(
         frame.select(
             pattern=_numbered(),
@@ -108,13 +108,13 @@ def draw_optimiser(frame: pl.DataFrame) -> alt.FacetChart:
     kept = base.mark_bar(color=figures.PALETTE[0]).encode(x=left)
     gone = base.mark_bar(color=figures.PALETTE[1]).encode(x=left, x2="before:Q")
     numbers = base.mark_text(align="right", dx=-4, color="white").encode(x=left, text="count:Q")
-    paper = base.mark_rule(color=parts.GREY, strokeDash=[4, 2], strokeWidth=1.5).encode(
-        x="mean(paper):Q", y=alt.Y()
+    paper = parts.paper_rings(base, x="paper:Q").transform_filter(
+        alt.FieldEqualPredicate(field="pattern", equal=order[-1])
     )
     title = [
         "Training of the LeNet-like network, optimised",
         "orange: what a pattern removes",
-        "grey: left in the paper, of its own graph",
+        "rings: left in the paper, of its own graph",
     ]
     layers = [kept, gone, numbers, paper]
     chart = alt.LayerChart(data=drawn, layer=layers, height=26 * len(order))

@@ -60,7 +60,7 @@ COUNTED = {
 
 
 def draw_networks(frame: pl.DataFrame) -> alt.HConcatChart:
-    """Layers, nodes and parameters of the paper's networks, and the paper's (the grey tick)."""
+    """Layers, nodes and parameters of the paper's networks, and the paper's (the ring)."""
     stated = {name: claim.value for name, claim in claims_of("olpb").items()}
     order = list(MODEL_TITLES.values())
     panels: list[alt.LayerChart] = []
@@ -73,14 +73,12 @@ def draw_networks(frame: pl.DataFrame) -> alt.HConcatChart:
         )
         models = alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labels=not panels))
         base = alt.Chart(drawn).encode(y=models)
-        ours = base.mark_point(filled=True, size=55, color=figures.PALETTE[0]).encode(
+        ours = base.mark_point(filled=True, size=24, color=figures.PALETTE[0]).encode(
             x=alt.X(**parts.log_axis("ours", title, values=TENS))
         )
-        ticks = base.mark_tick(color=parts.GREY, thickness=2).encode(
-            x=alt.X("paper:Q", scale=alt.Scale(type="log"))
-        )
-        panels.append((ticks + ours).properties(height=110, width=150))
-    heading = "Networks as the paper's library counts them (grey: Table I)"
+        rings = parts.paper_rings(base, x=alt.X("paper:Q", scale=alt.Scale(type="log")))
+        panels.append((rings + ours).properties(height=110, width=150))
+    heading = "Networks as the paper's library counts them (rings: Table I)"
     return alt.HConcatChart(hconcat=panels, title=heading)
 
 

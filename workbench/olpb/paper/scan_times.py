@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.figures import parts
+from workbench.figures import INK, parts
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
     CURVES,
@@ -25,7 +25,7 @@ from workbench.olpb.paper.testbed import (
     variant,
 )
 from workbench.olpb.paper.titles import METHOD_TITLES, MODEL_TITLES, SCAN_TITLES, model_title
-from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.claims import Answer, Cause, claims_of, paper_value
 from workbench.reproduction.figure import Figure, Rows
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep
@@ -109,45 +109,106 @@ def _timed(
     return times(variant(**options), model, curves, draws)
 
 
+def _in_ms(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add ``backward_ms``, the paper's unit."""
+    return frame.with_columns(backward_ms=1e3 * pl.col("backward_s"))
+
+
 _titled = partial(parts.titled, method=METHOD_TITLES, model=MODEL_TITLES)
 
 
-def draw_by_network(frame: pl.DataFrame) -> alt.Chart:
-    """Percent of the slowest method's time, by network and method."""
+def draw_by_network(frame: pl.DataFrame) -> alt.LayerChart:
+    """Percent of the slowest method's time, by network and method, with the milliseconds."""
     order, models = _present(frame), list(MODEL_TITLES.values())
-    title = _title(frame, "Backward pass", "nodes", "delay_factor")
-    return (
-        alt.Chart(_titled(frame), height=190, title=title)
-        .mark_bar()
-        .encode(
-            x=alt.X("model:N", sort=models, title=None, axis=alt.Axis(labelAngle=0)),
-            xOffset=alt.XOffset("method:N", sort=order),
-            y=alt.Y("percent:Q", title="% of the slowest"),
-            color=parts.colour("method", order),
-        )
+    drawn = _with_reduction(_in_ms(frame))
+    title = [
+        *_title(frame, "Backward pass", "nodes", "delay_factor"),
+        "numbers: ms",
+        *parts.rings_title(drawn, "the paper's largest reduction against BPPSA, where ours is"),
+    ]
+    base = alt.Chart(_titled(drawn)).encode(
+        x=alt.X("model:N", sort=models, title=None, axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("method:N", sort=order),
     )
+    bars = base.mark_bar().encode(
+        y=alt.Y(
+            "percent:Q",
+            title="% of the slowest",
+            scale=alt.Scale(domain=[0, 110], nice=False),
+            axis=alt.Axis(values=[0, 25, 50, 75, 100], labelSeparation=0),
+        ),
+        color=parts.colour("method", order),
+    )
+    milliseconds = alt.Text("backward_ms:Q", format=",.0f")
+    numbers = base.mark_text(dy=-6, fontSize=8).encode(y="percent:Q", text=milliseconds)
+    rings = parts.paper_rings(base, y="paper:Q")
+    return alt.LayerChart(layer=[bars, numbers, rings], height=190, title=title)
+
+
+def _with_reduction(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add ``paper``: percent at the paper's reduction against BPPSA, where ours is largest."""
+    bppsa = frame.filter(method="bppsa").select("model", bppsa="percent")
+    reduced = FIG9.at_paper(frame).filter(pl.col("method").is_in(OLPB)).join(bppsa, on="model")
+    left = 1 - paper_value("olpb.fig9.max_reduction") / 100
+    largest = reduced.sort(pl.col("percent") / pl.col("bppsa")).head(1)
+    stated = largest.select("model", "method", paper=left * pl.col("bppsa"))
+    return frame.join(stated, on=["model", "method"], how="left", maintain_order="left")
 
 
 def draw_by_nodes(frame: pl.DataFrame) -> alt.FacetChart:
-    """Seconds against the number of nodes, a line per method."""
-    return _lines(frame, "nodes", "nodes", _title(frame, "Backward pass", "delay_factor"), log=True)
+    """Milliseconds against the number of nodes, a line per method."""
+    title = _title(frame, "Backward pass", "delay_factor")
+    left = 1 - paper_value("olpb.fig10.reduction") / 100
+    few = _scans(FIG10.at_paper(_in_ms(frame))).filter(nodes=FEW)
+    stated = few.select("model", "method", nodes=MANY, paper=left * pl.col("backward_ms"))
+    title += parts.rings_title(stated, f"the paper's mean reduction from {FEW} to {MANY} nodes")
+    return _lines(frame, stated, "nodes", "nodes", title, log=True)
 
 
 def draw_by_delay(frame: pl.DataFrame) -> alt.FacetChart:
-    """Seconds against the delay factor, a line per method."""
+    """Milliseconds against the delay factor, a line per method."""
     title = _title(frame, "Backward pass (the range of p is assumed)", "nodes")
-    return _lines(frame, "delay_factor", "delay factor p", title)
+    least, most = min(DELAY_FACTORS), max(DELAY_FACTORS)
+    squeezenet = FIG11.at_paper(_in_ms(frame)).filter(model=MODELS["SqueezeNet"])
+    grown = pl.col("backward_ms") * paper_value("olpb.fig11.bppsa")
+    stated = pl.concat(
+        squeezenet.filter(method=method, delay_factor=reference).select(
+            "model", "method", delay_factor=pl.lit(factor), paper=milliseconds
+        )
+        for method, reference, factor, milliseconds in (
+            ("olpb_l2", least, least, pl.lit(paper_value("olpb.fig11.least"))),
+            ("olpb_l2", most, most, pl.lit(paper_value("olpb.fig11.most"))),
+            ("bppsa", least, most, grown),
+        )
+    )
+    title += parts.rings_title(stated, "the paper's milliseconds of OLPB and growth of BPPSA")
+    return _lines(frame, stated, "delay_factor", "delay factor p", title)
 
 
 def draw_by_batch_size(frame: pl.DataFrame) -> alt.FacetChart:
-    """Seconds against the batch size, a line per method, by scan."""
+    """Milliseconds against the batch size, a line per method, by scan."""
     subject = f"Backward pass of {model_title(frame.row(0, named=True))}"
     title = _title(frame, subject, "nodes", "delay_factor")
-    return _lines(frame, "batch_size", "batch size", title, by="scan", titles=SCAN_TITLES)
+    few, many = min(_FIG12["batch_sizes"]), max(_FIG12["batch_sizes"])
+    first_ms = pl.col("backward_ms").filter(pl.col("batch_size") == few).mean()
+    low, high = claims_of("olpb")["olpb.fig12.batch"].bounds
+    means = FIG12.at_paper(_in_ms(frame)).group_by("scan", maintain_order=True).agg(first_ms)
+    stated = pl.concat(
+        means.select(
+            "scan",
+            method=pl.lit(method),
+            batch_size=many,
+            paper=growth * pl.col("backward_ms"),
+        )
+        for method, growth in (("olpb_l2", low), ("bppsa", high))
+    )
+    title += parts.rings_title(stated, "least and most growth of their mean, by the paper")
+    return _lines(frame, stated, "batch_size", "batch size", title, by="scan", titles=SCAN_TITLES)
 
 
 def _lines(
     frame: pl.DataFrame,
+    stated: pl.DataFrame,
     field: str,
     title: str,
     chart_title: list[str],
@@ -156,20 +217,22 @@ def _lines(
     titles: dict[str, str] = MODEL_TITLES,
     log: bool = False,
 ) -> alt.FacetChart:
+    """Draw milliseconds against a field, and rings at the column ``paper`` of `stated`."""
     values = sorted(frame[field].unique().to_list())
     scale = alt.Scale(type="log", base=2) if log else alt.Scale(zero=False)
-    lines = (
-        alt.Chart(_titled(frame).with_columns(panel=pl.col(by).replace(titles)))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(values=values)),
-            y=alt.Y("backward_s:Q", title="s a backward pass"),
-            **figures.series("method", _present(frame)),
-        )
-        .properties(height=180)
+    joined = _in_ms(frame).join(stated, on=[by, "method", field], how="left", maintain_order="left")
+    base = alt.Chart(_titled(joined).with_columns(panel=pl.col(by).replace(titles))).encode(
+        x=alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(values=values))
     )
+    series = figures.series("method", _present(frame))
+    lines = base.mark_line(point=True).encode(
+        y=alt.Y("backward_ms:Q", title="ms a backward pass"), **series
+    )
+    colour = series["color"] if by == "model" else alt.value(INK)
+    marks = parts.paper_rings(base, y="paper:Q", color=colour)
     order = parts.present(frame[by], titles)
-    chart = parts.facets(lines, "panel", order, chart_title)
+    both = alt.layer(lines, marks).properties(height=180)
+    chart = parts.facets(both, "panel", order, chart_title)
     return chart.resolve_scale(y="independent") if by == "model" else chart
 
 

@@ -13,6 +13,7 @@ from workbench.reproduction.claims.claim import (
     claims_of,
     load_claims,
     paper_value,
+    paper_values,
 )
 from workbench.reproduction.claims.rule import (
     MET,
@@ -38,6 +39,7 @@ __all__ = [
     "judge",
     "load_claims",
     "paper_value",
+    "paper_values",
     "tolerance",
     "verdict",
     "verdicts",

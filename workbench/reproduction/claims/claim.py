@@ -114,6 +114,25 @@ def paper_value(claim: str) -> float:
     return float(choose("claim", claim, dict(zip(table["id"], table["value"], strict=True))))
 
 
+def paper_values(template: str) -> pl.DataFrame:
+    """Return the numbers that the paper states for all claims whose ids fit a template.
+
+    ``"dynacomm.fwd32.{model}.{planner}"`` gives the columns ``model, planner, paper``, a row a
+    claim; no row where the paper states no such number.
+    """
+    import polars as pl
+
+    names = re.findall(r"{(\w+)}", template)
+    pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^.]+)", re.escape(template))
+    numbers = load_claims().filter(~pl.col("check").is_in(["order", "range"]))
+    columns = {
+        name: pl.col("id").str.extract(f"^{pattern}$", names.index(name) + 1) for name in names
+    }
+    return numbers.filter(pl.col("id").str.contains(f"^{pattern}$")).select(
+        **columns, paper=pl.col("value").cast(pl.Float64)
+    )
+
+
 @dataclass(frozen=True)
 class Answer:
     """Our value for a claim.

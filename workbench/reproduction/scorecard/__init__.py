@@ -1,10 +1,11 @@
 """The papers' numbers against the workbench's: every claim judged, as table, text and picture.
 
-`of_results` judges stored results, `of_frames` the frames of a notebook; neither runs anything.
+`of_results` judges stored results, `of_frames` the frames of a notebook, `verdicts` its figures;
+none runs anything.
 """
 
-from workbench.reproduction.scorecard.card import ROLES, Row, Scorecard
-from workbench.reproduction.scorecard.judging import fitted_on, of_frames, of_results
+from workbench.reproduction.scorecard.card import ROLES, Row, Scorecard, Verdicts
+from workbench.reproduction.scorecard.judging import fitted_on, of_frames, of_results, verdicts
 from workbench.reproduction.scorecard.one_claim import one_claim
 from workbench.reproduction.scorecard.picture import check_picture, picture, show, write
 from workbench.reproduction.scorecard.text import FORMATS, render
@@ -14,6 +15,7 @@ __all__ = [
     "ROLES",
     "Row",
     "Scorecard",
+    "Verdicts",
     "check_picture",
     "fitted_on",
     "of_frames",
@@ -22,5 +24,6 @@ __all__ = [
     "picture",
     "render",
     "show",
+    "verdicts",
     "write",
 ]

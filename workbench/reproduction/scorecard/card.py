@@ -201,6 +201,30 @@ class Scorecard:
     _repr_markdown_ = to_markdown
 
 
+@dataclass(frozen=True, repr=False)
+class Verdicts:
+    """Verdicts on the claims about a few figures, as a short table."""
+
+    rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{row.name}: {row.paper_text}, ours {row.ours_text}: {row.verdict}"
+            for row in self.rows
+        )
+
+    def _repr_markdown_(self) -> str:
+        columns = ("the paper states", "paper", "ours", "verdict", "evidence")
+        lines = [columns, ["---"] * len(columns)]
+        for row in self.rows:
+            says = ", ".join(filter(None, (row.claim.metric, row.claim.setting)))
+            fit = ", fit" if row.role == "fit" else ""
+            cells = (row.paper_text, row.ours_text, f"{row.verdict}{fit}")
+            wide = [cell.replace(" ", "\u00a0") for cell in cells]
+            lines.append([says.replace("|", "\\|"), *wide, row.evidence])
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
 def _cells(row: Row) -> dict[str, str]:
     says = [row.claim.metric] if row.claim.check == "order" else []
     says += [row.reason, row.cause.why if row.cause else "", row.answer.caveat]

@@ -21,15 +21,17 @@ from workbench.reproduction.claims import (
     judge,
     load_claims,
 )
-from workbench.reproduction.figure import Answers, Figure, answers_of
+from workbench.reproduction.figure import Answers, Figure, JointClaims, answers_of
 from workbench.reproduction.recordings import UNTRACEABLE, load_all
-from workbench.reproduction.scorecard.card import Row, Scorecard
+from workbench.reproduction.scorecard.card import Row, Scorecard, Verdicts
 from workbench.utils import files
 from workbench.utils.checks import check_name
 from workbench.utils.numbers import counted
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from workbench.reproduction.notebook import Results
 
 PAPER = "paper"
 """The scale of the paper's own sizes, which claims are about."""
@@ -136,6 +138,20 @@ def of_frames(
         )
         rows.append(row)
     return Scorecard(tuple(rows), tuple(notes))
+
+
+def verdicts(results: Results, *sources: Figure | JointClaims) -> Verdicts:
+    """Judge what figures claim, alone or jointly, by what a notebook has shown so far."""
+    shown = list(sources)
+    figures = {source.id for source in shown if isinstance(source, Figure)}
+    shown += [
+        source
+        for source in systems.judged(results.system)
+        if figures.issuperset(figure.id for figure in source.figures)
+    ]
+    claims = {claim for source in shown for claim in source.answers}
+    card = of_frames(results.system, results.frames, scale=results.shared.get("scale"))
+    return Verdicts(tuple(row for row in card.rows if row.claim.id in claims))
 
 
 class Evidence(NamedTuple):
