@@ -24,8 +24,10 @@ from workbench.reproduction import parameters, recordings, systems
 from workbench.reproduction.claims import VERDICTS, load_claims
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.manifest import NAME
+from workbench.reproduction.notebook import Results
 from workbench.reproduction.notebook_files import read_notebook
 from workbench.reproduction.results import read_manifest, system_of
+from workbench.reproduction.scorecard import verdicts
 from workbench.utils.files import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -239,6 +241,20 @@ def test_of_a_paper_ends_with_scorecard_deviations_references(path: Path) -> Non
     for _, text, code in (deviations, references):
         assert re.search(r"(?m)^- \S", text)
         assert code == []
+
+
+@every_paper
+def test_of_a_paper_shows_a_verdict_on_every_claim_beside_its_figure(path: Path) -> None:
+    system = system_of(path.stem)
+    package = importlib.import_module(f"workbench.{system}.paper")
+    systems.figures(system)  # imports what the package consists of
+    shown: set[str] = set()
+    for cell in sources(path, "code"):
+        for given in re.findall(r"scorecard\.verdicts\(\s*results,([^)]*)\)", cell):
+            own = [operator.attrgetter(name)(package) for name in re.findall(r"\w+\.\w+", given)]
+            shown |= {row.claim.id for row in verdicts(Results(system), *own).rows}
+    claims = CLAIMS.filter(pl.col("check") != "input", system=system)["id"]
+    assert set(claims) <= shown
 
 
 # --- As run --------------------------------------------------------------------------------------
