@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.clusters import Link, Node, full_mesh
+from workbench.comparison import intervals
 from workbench.comparison.compare import TIE
 from workbench.comparison.methods import EQUAL, EXACT, METHODS, Plan, usable
 from workbench.comparison.problem import Problem
@@ -184,8 +185,13 @@ def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
     chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
         color=parts.colour("system", systems)
     ) + base.mark_text().encode(text=text)
-    legend = "numbers: rate of the fastest system over that of the next"
-    return chart.properties(title=[*title, legend], height={"step": 24})
+    return chart.properties(title=[*title, *_legend()], height={"step": 24})
+
+
+def _legend() -> list[str]:
+    margin = intervals.widest(*intervals.KINDS).margin
+    too_close = f"below {margin:.3g}, they are too close to call"
+    return ["numbers: rate of the fastest system over that of the next;", too_close]
 
 
 MODELS_BY_SIZE = ("mobilenet_v2", "resnet50", "vgg16", "gpt2")
@@ -229,6 +235,6 @@ def draw_winners_by_size(frame: pl.DataFrame) -> alt.LayerChart:
     ) + base.mark_text().encode(text=alt.Text("margin:Q", format=".2f"))
     title = [
         f"Four nodes of {SIZED_GFLOPS:,.0f} GFLOP/s, batches of {SIZED_BATCH} (simulated)",
-        "numbers: rate of the fastest system over that of the next",
+        *_legend(),
     ]
     return chart.properties(title=title, width={"step": 90}, height={"step": 24})

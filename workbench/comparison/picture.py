@@ -29,7 +29,7 @@ def predictions(frame: pl.DataFrame) -> alt.FacetChart:
     import altair as alt
 
     titles = {name: corpus.title for name, corpus in CORPORA.items()}
-    roles = {"fit": "constants fitted on it", "predict": "predicted"}
+    roles = {"apart": "listed apart", "fit": "constants fitted on it", "predict": "predicted"}
     drawn = frame.select(
         "set",
         "predicted_s",

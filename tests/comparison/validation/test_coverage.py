@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from tests.oracles import intervals as oracle
-from workbench.comparison.intervals import KINDS, errors_of
+from workbench.comparison.intervals import KINDS, errors_of, held_out
 from workbench.comparison.validation import coverage
 from workbench.comparison.validation.corpora import CORPORA
 from workbench.reproduction import recordings
@@ -107,6 +107,18 @@ def test_rows_are_judged_by_the_other_half() -> None:
     covered = coverage.held_out(ratios({"a": [4000]}).with_columns(log=half))
     inside = 2 * norm.cdf(norm.ppf(0.95) / 10) - 1
     assert covered["within"][0] == pytest.approx(100 * (1 + inside) / 2, abs=2)
+
+
+def test_each_kind_covers_what_it_promises_on_rows_that_were_held_out() -> None:
+    recorded = recordings.load("validation", "coverage")
+    assert recorded is not None
+    covered = recorded.frame.filter(corpus="all")
+    assert set(covered["kind"]) == set(KINDS)
+    for kind, within in covered.select("kind", "within").iter_rows():
+        assert 87 <= within <= 93
+        assert held_out(kind) == pytest.approx(within, rel=1e-3)
+    own = recorded.frame.filter(pl.col("corpus") != "all").select("corpus", "kind")
+    assert dict(own.iter_rows()) == {name: corpus.kind for name, corpus in CORPORA.items()}
 
 
 def test_frozen_intervals_are_those_of_the_recorded_predictions() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from scipy.optimize import least_squares
 
-from workbench.clusters import load_constants
+from workbench.clusters.testbeds import load_calibration
 from workbench.comparison.intervals import errors_of, held_out
 from workbench.comparison.validation.corpora import CORPORA
 from workbench.comparison.validation.corpus import Constants, Corpus, Values
@@ -63,7 +63,8 @@ def validate(name: str, folder: Path | str | None = None, *, fit: bool = False) 
     """
     corpus = choose("corpus", name, CORPORA)
     rows = corpus.read(Path(folder) if folder else default_folder())
-    constants = fitted(corpus, rows) if fit else load_constants("validation", name)
+    frozen = load_calibration("validation")["constants"].get(name, {})
+    constants = fitted(corpus, rows) if fit else frozen
     return judged(corpus, rows, constants)
 
 
@@ -254,6 +255,7 @@ def sentences(name: str, table: pl.DataFrame) -> str:
     )
 
 
-def found() -> Mapping[str, tuple[Corpus, pl.DataFrame]]:
-    """All corpora with their rows."""
-    return {name: (corpus, corpus.read(default_folder())) for name, corpus in CORPORA.items()}
+def found(names: Collection[str] = ()) -> Mapping[str, tuple[Corpus, pl.DataFrame]]:
+    """All corpora, or those that are named, with their rows."""
+    corpora = {name: choose("corpus", name, CORPORA) for name in names or CORPORA}
+    return {name: (corpus, corpus.read(default_folder())) for name, corpus in corpora.items()}
