@@ -191,7 +191,7 @@ def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
 def _legend() -> list[str]:
     margin = intervals.widest(*intervals.KINDS).margin
     too_close = f"below {margin:.3g}, they are too close to call"
-    return ["numbers: rate of the fastest system over that of the next;", too_close]
+    return ["numbers: rate of the fastest system over that of the next", too_close]
 
 
 MODELS_BY_SIZE = ("mobilenet_v2", "resnet50", "vgg16", "gpt2")
