@@ -109,6 +109,18 @@ def test_rows_are_judged_by_the_other_half() -> None:
     assert covered["within"][0] == pytest.approx(100 * (1 + inside) / 2, abs=2)
 
 
+def test_another_model_is_judged_by_all_others() -> None:
+    """Of two models without spread, which err by a tenth more or less, neither meets the other."""
+    logs = {"long": 0.1, "short": -0.1, "exact": 0.0}
+    rows = [("layers", "a", model, at % 2, log) for model, log in logs.items() for at in range(30)]
+    names = ["kind", "corpus", "model", "half", "log"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    assert coverage.held_out(frame)["within"].to_list() == [100, 100]
+    judged = coverage.new_models(frame).sort("corpus")
+    assert judged["corpus"].to_list() == ["a", "all"]
+    assert judged["new model"].to_list() == pytest.approx([100 / 3, 100 / 3])
+
+
 def test_each_kind_covers_what_it_promises_on_rows_that_were_held_out() -> None:
     recorded = recordings.load("validation", "coverage")
     assert recorded is not None

@@ -46,16 +46,22 @@ def ratios(
 
 
 def errors(ratios: pl.DataFrame, level: float = LEVEL) -> Errors:
-    """Interval and margin of one kind's rows.
+    """Interval and margin of one kind's rows."""
+    margin = quantile(list(_pairs(ratios).values()), level)
+    return Errors(*map(float, np.exp([*interval(ratios, level), margin])))
 
-    The interval leaves out as much below as above. It holds for another row with a probability of
-    at least `level` if that is like these (split conformal prediction, Vovk et al. 2005): the other
-    row is the last of n + 1, so a share q of all is a share q (n + 1) / n of the n that are known.
+
+def interval(ratios: pl.DataFrame, level: float = LEVEL) -> tuple[float, float]:
+    """Lowest and highest logarithm; as much is left out below as above.
+
+    They hold for another row with a probability of at least `level` if that is like these (split
+    conformal prediction, Vovk et al. 2005): the other row is the last of n + 1, so a share q of all
+    is a share q (n + 1) / n of the n that are known.
     """
-    rows, apart = list(_rows(ratios).values()), list(_pairs(ratios).values())
+    groups = ratios.group_by("corpus", maintain_order=True)
+    rows = [group["log"].to_numpy() for _, group in groups]
     share = min(1.0, (1 + level) / 2 * (len(ratios) + 1) / len(ratios))
-    low, high = -quantile([-logs for logs in rows], share), quantile(rows, share)
-    return Errors(*map(float, np.exp([low, high, quantile(apart, level)])))
+    return -quantile([-logs for logs in rows], share), quantile(rows, share)
 
 
 def quantile(corpora: Sequence[Values], share: float) -> float:
@@ -91,10 +97,20 @@ def held_out(ratios: pl.DataFrame, level: float = LEVEL) -> pl.DataFrame:
     return pl.DataFrame(table).with_columns(**names).drop("shares")
 
 
-def _rows(ratios: pl.DataFrame) -> dict[str, Values]:
-    """Logarithms by corpus."""
-    groups = ratios.group_by("corpus", maintain_order=True)
-    return {str(corpus): group["log"].to_numpy() for (corpus,), group in groups}
+def new_models(ratios: pl.DataFrame, level: float = LEVEL) -> pl.DataFrame:
+    """Percentage of rows in the interval of all other models of their kind, for ``all`` the mean.
+
+    Rows of a model err alike, so another model is harder to meet than another row.
+    """
+    judged = []
+    for (kind, corpus, model), own in ratios.group_by("kind", "corpus", "model"):
+        is_own = (pl.col("corpus") == corpus) & (pl.col("model") == model)
+        low, high = interval(ratios.filter(~is_own, kind=kind), level)
+        judged.append(own.with_columns(inside=100.0 * pl.col("log").is_between(low, high)))
+    inside = pl.col("inside").mean().alias("new model")
+    by_corpus = pl.concat(judged).group_by("kind", "corpus").agg(inside)
+    mean = by_corpus.group_by("kind").agg(pl.lit("all").alias("corpus"), pl.col("new model").mean())
+    return pl.concat([by_corpus, mean])
 
 
 def _pairs(ratios: pl.DataFrame) -> dict[str, Values]:

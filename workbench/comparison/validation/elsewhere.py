@@ -56,7 +56,11 @@ def _record_left_out() -> pl.DataFrame:
 def _record_coverage() -> pl.DataFrame:
     corpora = found()
     constants = {name: load_constants("validation", name) for name in corpora}
-    return coverage.held_out(coverage.ratios(corpora, constants))
+    ratios = coverage.ratios(corpora, constants)
+    models = coverage.new_models(ratios)
+    return coverage.held_out(ratios).join(
+        models, on=["kind", "corpus"], how="left", maintain_order="left"
+    )
 
 
 FIGURES = tuple(
