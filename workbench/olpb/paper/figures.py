@@ -6,12 +6,14 @@ from workbench.olpb.paper import (
     memory,
     networks,
     paying,
+    scan_example,
     scan_times,
     table2,
     trade,
 )
 
 FIGURES = (
+    scan_example.FIG5,
     networks.TABLE1,
     graphs.OPERATORS,
     graphs.OPTIMISER,
