@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,3 +168,54 @@ def test_plans_of_another_model_and_missing_links_are_refused() -> None:
         Plan(stage=1, cuts=(2, 2))
     with pytest.raises(TypeError, match=r"link \(0, 1\)"):
         replace(EQUAL, links={})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("forward_s", [["a", 1, 1]] * 4, "forward_s takes numbers"),
+        ("forward_s", [[1, 1, 1], [1, 1]], "3 layers"),
+        ("backward_s", [], "a row a node"),
+        ("update_s", 1j * np.ones((4, 3)), "update_s takes numbers"),
+        ("update_s", np.ones((3, 3)), "rows of other nodes"),
+        ("param_bytes", [1.0, -1.0, 1.0], "param_bytes"),
+        ("links", {**EQUAL.links, (-1, 0): Link(1.0)}, "pairs of nodes, from 0 to 3"),
+        ("tied", ((),), "layers of each weight"),
+        ("tied", ((1, 2.5),), "tied layer is 2.5"),
+        ("tied", ((1, 4),), "layers are 1 to 3"),
+        ("accumulate", 0, "accumulate"),
+        ("other_bytes", [np.inf] * 4, "other_bytes is inf"),
+        ("memory_bytes", [1.0], "memory_bytes has 1 sizes for 4 nodes"),
+        ("memory_bytes", "1 GB", "memory_bytes is '1 GB'"),
+    ],
+)
+def test_wrong_values_of_a_problem_are_refused(name: str, value: object, message: str) -> None:
+    wrong: Any = {name: value}
+    with pytest.raises(UserError, match=message):
+        replace(EQUAL, **wrong)
+
+
+@pytest.mark.parametrize("iterations", [0, -1, None, 1.5, "2"])
+def test_iterations_are_counted_in_whole_numbers(iterations: Any) -> None:
+    with pytest.raises(UserError, match="iterations is"):
+        ends_s(EQUAL, Plan(stage=1), iterations)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_an_iteration_takes_the_mean_of_a_long_run(seed: int) -> None:
+    """Unlike nodes take turns: several iterations are alike, each of its own length."""
+    rng = np.random.default_rng(seed)
+    nodes, layers = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    problem = Problem(
+        forward_s=rng.choice([0.0, 1.0, 10.0], (nodes, layers)),
+        backward_s=rng.choice([0.0, 1.0, 10.0], (nodes, layers)),
+        update_s=rng.choice([0.0, 1.0], (nodes, layers)),
+        param_bytes=nodes * rng.choice([1.0, 10.0], layers),
+        links={
+            pair: Link(float(rng.choice([8.0, 80.0])), latency_s=float(rng.choice([0.0, 5.0])))
+            for pair in permutations(range(nodes), 2)
+        },
+    )
+    plan = random_plan(problem, seed)
+    ends = ends_s(problem, plan, 121)
+    assert iteration_s(problem, plan) == pytest.approx((ends[120] - ends[60]) / 60, rel=1e-6)

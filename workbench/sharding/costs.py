@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -30,12 +30,15 @@ from workbench.sharding.schedules import (
     operations,
 )
 from workbench.utils.checks import (
+    MOST_BYTES,
     NOT_NEGATIVE,
     UserError,
     at_least,
     check_fields,
     check_kind,
     check_layers,
+    check_range,
+    check_whole,
     listed,
 )
 
@@ -43,6 +46,8 @@ FloatArray = NDArray[np.float64]
 
 MOST_ITERATIONS = 16
 """Iterations among which one is sought that repeats an earlier one."""
+
+TIED = "give the layers of each weight, such as ((1, 9),)"
 
 ROUNDING = 1e-9
 """Relative difference below which two iterations are the same."""
@@ -93,28 +98,40 @@ class Problem:
         object.__setattr__(self, "param_bytes", check_layers("param_bytes", self.param_bytes))
         layers = len(self.param_bytes)
         for name in ("forward_s", "backward_s", "update_s"):
-            seconds = np.array(getattr(self, name), dtype=np.float64)
-            if seconds.ndim != 2 or seconds.shape[1] != layers or not len(seconds):
+            rows = listed(name, getattr(self, name), "give a row a node")
+            seconds = [check_layers(name, row) for row in rows]
+            if not seconds or any(len(row) != layers for row in seconds):
                 raise UserError(
-                    f"{name} has shape {seconds.shape}; give a row a node, with {layers} layers"
+                    f"{name} has rows of {[len(row) for row in seconds]} layers; give a row a "
+                    f"node, with {layers} layers"
                 )
-            for row in seconds:
-                check_layers(name, row)
-            object.__setattr__(self, name, seconds)
+            object.__setattr__(self, name, np.array(seconds))
         nodes = len(self.forward_s)
-        for name, value in (("other_bytes", 0.0), ("memory_bytes", math.inf)):
-            given = getattr(self, name)
-            sizes = np.array(np.full(nodes, value) if given is None else given, dtype=np.float64)
-            if sizes.shape != (nodes,) or not (sizes >= 0).all():
-                raise UserError(f"{name} is {given}; give a size for each of {nodes} nodes")
-            object.__setattr__(self, name, sizes)
         if not len(self.backward_s) == len(self.update_s) == nodes:
             raise UserError("forward_s, backward_s and update_s have rows of other nodes")
-        for pair in ((a, b) for a in range(nodes) for b in range(nodes) if a != b):
+        limits = ("other_bytes", 0.0, MOST_BYTES), ("memory_bytes", math.inf, math.inf)
+        for name, usual, most in limits:
+            sizes = getattr(self, name)
+            sizes = listed(name, [usual] * nodes if sizes is None else sizes, "give a size a node")
+            if len(sizes) != nodes:
+                raise UserError(f"{name} has {len(sizes)} sizes for {nodes} nodes")
+            checked = np.array([check_range(name, size, 0, most) for size in sizes])
+            object.__setattr__(self, name, checked)
+        if not isinstance(self.links, Mapping):
+            raise TypeError(
+                f"links is {self.links!r}; give a mapping, such as {{(0, 1): Link(1e9)}}"
+            )
+        pairs = list(permutations(range(nodes), 2))
+        for pair in pairs:
             check_kind(f"link {pair}", self.links.get(pair), Link, "a clusters.Link for each pair")
-        tied = listed("tied", self.tied, "give layers by weight, such as ((1, 9),)")
-        if any(not 1 <= layer <= layers for used in tied for layer in used):
-            raise UserError(f"tied is {tied}; layers are 1 to {layers}")
+        if strange := self.links.keys() - {*pairs}:
+            raise UserError(f"links has {strange}; give pairs of nodes, from 0 to {nodes - 1}")
+        tied = tuple(
+            tuple(check_whole("tied layer", layer, 1) for layer in listed("tied", used, TIED))
+            for used in listed("tied", self.tied, TIED)
+        )
+        if any(not used or max(used) > layers for used in tied):
+            raise UserError(f"tied is {tied}; {TIED}; layers are 1 to {layers}")
         object.__setattr__(self, "tied", tied)
 
     @property
@@ -157,6 +174,7 @@ class Problem:
 
 def ends_s(problem: Problem, plan: Plan, iterations: int = 1) -> list[float]:
     """Seconds at which the last node ends each of several iterations."""
+    iterations = check_whole("iterations", iterations, 1)
     return [float(now_s.max()) for now_s, _ in islice(_iterations(problem, plan), iterations)]
 
 
