@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.runtime import Context, Run, simulate
+from workbench.runtime import Context, ProgramError, Run, simulate
 from workbench.sharding.collectives import (
     all_gather,
     all_reduce,
@@ -145,3 +145,21 @@ def test_mean_of_nodes_without_samples_is_their_sum() -> None:
         return value.tolist()
 
     assert simulate(mesh(2, 1e3), [program] * 2).results == {0: [0.0] * 3, 1: [0.0] * 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": [1, 2, 3]}, "for each of 2"),
+        ({"weights": [1, -1]}, "at least 0"),
+        ({"weights": [1, float("nan")]}, "at least 0"),
+        ({"value": [1.0, 2.0]}, "flat vector"),
+        ({"value": np.ones((2, 2))}, "flat vector"),
+    ],
+)
+def test_wrong_vectors_and_weights_are_refused(options: dict[str, Any], message: str) -> None:
+    async def program(context: Context) -> None:
+        await all_reduce(context, [0, 1], **{"value": np.ones(2), "size_bytes": 8.0, **options})
+
+    with pytest.raises(ProgramError, match=message):
+        simulate(mesh(2, 1e3), [program] * 2)

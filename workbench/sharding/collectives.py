@@ -19,6 +19,7 @@ from typing import Any
 
 from workbench.runtime.context import Context
 from workbench.runtime.messages import Message
+from workbench.utils.checks import UserError
 
 
 async def assemble(context: Context, group: Sequence[int], topic: str = "group") -> None:
@@ -159,11 +160,15 @@ def _shares(value: Any, nodes: int) -> list[Any]:
     """Each node's share of a vector, as views."""
     if value is None:
         return [None] * nodes
+    if getattr(value, "ndim", None) != 1:
+        raise TypeError(f"a collective has {value!r}; give a flat vector of NumPy or PyTorch")
     return [value[share(len(value), nodes, at)] for at in range(nodes)]
 
 
 def _sum(parts: Sequence[Any], weights: Sequence[float]) -> Any:
     """Sum or weighted mean, in order; equal weights become 1, which rounds nothing."""
+    if weights and not (len(weights) == len(parts) and all(weight >= 0 for weight in weights)):
+        raise UserError(f"weights are {weights}; give one of at least 0 for each of {len(parts)}")
     largest = max(weights, default=1.0)
     if not largest:  # none has a sample: gradients are all 0
         weights = ()
