@@ -151,7 +151,7 @@ class FlatModel:
 
     def __reduce__(self) -> tuple[Callable[..., FlatModel], tuple[object, ...]]:
         """Pickle the module; in another process its parameters are views again."""
-        return _attach, (self.module, self.layout)
+        return attach, (self.module, self.layout)
 
     @property
     def device(self) -> torch.device:
@@ -160,7 +160,7 @@ class FlatModel:
 
     def replica(self) -> FlatModel:
         """Return a copy with a module, buffers and vectors of its own."""
-        return _attach(copied(self.module), self.layout)
+        return attach(copied(self.module), self.layout)
 
     def adopt(self, other: torch.nn.Module) -> None:
         """Take the values of the trained parameters from a module of the same structure."""
@@ -199,7 +199,7 @@ def flatten(
     Values stay, but these parameters become views of the new vector. Arguments are those of
     `workbench.profiles.profile_model`, errors those of `model_layout`.
     """
-    return _attach(module, model_layout(module, input_shape, input_dtype=input_dtype, by=by))
+    return attach(module, model_layout(module, input_shape, input_dtype=input_dtype, by=by))
 
 
 def copied(module: torch.nn.Module) -> torch.nn.Module:
@@ -215,7 +215,8 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
         ) from error
 
 
-def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
+def attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
+    """Lay a module's trained parameters into one vector, in the order of a layout of theirs."""
     import torch
 
     named = dict(module.named_parameters())

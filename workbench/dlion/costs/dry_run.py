@@ -37,7 +37,8 @@ from workbench.dlion.programs.program import WorkerProgram
 from workbench.dlion.programs.recorder import Iteration
 from workbench.runtime import DeadlockError, Run, Synchronized
 from workbench.runtime.simulation import Simulation
-from workbench.training import Sgd, flatten
+from workbench.training import Sgd
+from workbench.training.flat_model import Layout, attach
 from workbench.utils.checks import ABOVE_ZERO, NOT_NEGATIVE, UserError, at_least, check_fields
 
 if TYPE_CHECKING:
@@ -177,10 +178,11 @@ class DryLearner(PeerLearner):
 
 @lru_cache(maxsize=8)
 def _flat(values: int) -> FlatModel:
-    """A model of this many values."""
+    """A model of this many values, which is not traced."""
     from torch import nn
 
-    flat = flatten(nn.Linear(values, 1, bias=False), (values,))
+    layout = Layout(("all",), ((("weight", (1, values)),),), VALUE_BYTES)
+    flat = attach(nn.Linear(values, 1, bias=False), layout)
     flat.parameters.fill_(1.0)
     return flat
 
