@@ -272,6 +272,10 @@ class TestText:
         said = found.explain("one node, samples sent once")
         assert said.startswith("one node, samples sent once, of one node:\n")
         assert "\n  runs: on edge\n" in said
+        assert "\n  90 % interval: " in said
+        close = row_of(found.frame, "fedavg")["too_close"]
+        assert "gossip" in close
+        assert f"\n  too close to call with: {close}\n" in found.explain("fedavg")
         assert "assumes: the node keeps 3,000 samples" in said
         assert "by its own cost model" in found.explain("parameter server, dynacomm")
         equal = found.explain("all-reduce, batches by speed")

@@ -158,6 +158,9 @@ class Comparison:
             "update": row["update"],
             "runs": row["where"],
             "simulated": f"{three_digits(row['samples_per_s'])} samples/s",
+            "90 % interval": f"{three_digits(row['low_samples_per_s'])} to "
+            f"{three_digits(row['high_samples_per_s'])} samples/s",
+            "too close to call with": row["too_close"],
             "predicted": row["predicted_samples_per_s"]
             and f"{three_digits(row['predicted_samples_per_s'])} samples/s by its own cost model",
             "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
