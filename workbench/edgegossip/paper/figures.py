@@ -1,11 +1,12 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
-from workbench.edgegossip.paper import accuracy, aggregating, prediction, times
+from workbench.edgegossip.paper import accuracy, aggregating, example, prediction, times
 
 FIGURES = (
     times.MODEL_SIZES,
     aggregating.FIG3_TIMES,
     aggregating.FIG3,
+    example.FIG4,
     accuracy.FIG5,
     times.FIG6,
     accuracy.FIG6_ACCURACY,
