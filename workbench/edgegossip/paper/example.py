@@ -27,6 +27,9 @@ GROUPS: list[int] = STATED["assumed"]["example_groups"]
 APART, WITHIN = 10.0, 0.4
 """Range of the groups' centres, and standard deviation within a group."""
 
+DIGITS = 6
+"""Digits of reduced points that are the same by every instruction set."""
+
 DIVIDED: dict[str, Any] = {
     "technique": pl.String,
     **dict.fromkeys(("point", "group", "subset", "size"), pl.Int64),
@@ -80,8 +83,8 @@ def divided(seed: int = 1) -> pl.DataFrame:
                 "group": group[at] + 1,
                 "subset": subset + 1,
                 "size": made.sizes[subset],
-                "first": first,
-                "second": second,
+                "first": round(float(first), DIGITS),
+                "second": round(float(second), DIGITS),
                 "operations": reducing,
             }
             rows.append(row)
