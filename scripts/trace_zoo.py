@@ -1,4 +1,4 @@
-"""Store what models of the zoo cost, their dataflows, and what their backward passes cost.
+"""Store what models of the zoo cost, their dataflows, and what passes and stages of them take.
 
 Run as ``.venv/bin/python scripts/trace_zoo.py`` after a change to the zoo, to the tracing, to what
 is counted, or to the version of PyTorch; it takes minutes. With names, such as ``profiles``, it
@@ -13,6 +13,8 @@ from pathlib import Path
 
 from workbench.memory import stored_dataflows
 from workbench.olpb.costs import stored_passes
+from workbench.pipelines import recording
+from workbench.pipelines.memory import recorded
 from workbench.profiles import analytic
 from workbench.utils import files
 from workbench.utils.checks import check_name
@@ -42,6 +44,12 @@ FILES: dict[str, tuple[Path, Callable[[], bytes]]] = {
     "passes": (
         stored_passes.STORED,
         lambda: packed(member for model in MODELS for member in stored_passes.costs(model)),
+    ),
+    "stages": (
+        recording.STORED,
+        lambda: packed(
+            recording.members({model: both for model in MODELS if (both := recorded(model))})
+        ),
     ),
 }
 

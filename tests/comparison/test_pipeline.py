@@ -13,7 +13,9 @@ from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import METHODS, Problem, UnusableError, compare
 from workbench.comparison.learning.systems import train
 from workbench.comparison.learning.trial import Trial
+from workbench.comparison.methods import Plan
 from workbench.comparison.methods.pipeline import STALE, unflushed
+from workbench.pipelines import stage_memory
 from workbench.profiles import profile_model
 
 NAMES = ["pipeline, gpipe", "pipeline, 1f1b", "pipeline, pipedream"]
@@ -87,14 +89,33 @@ def test_a_tied_weight_costs_its_way_or_stays_on_a_node(name: str) -> None:
 
 def test_a_model_that_fits_on_no_node_fits_in_a_pipeline() -> None:
     memory = of("vgg16")
-    half = 0.6 * memory(8)
-    cluster = pcs(4, 1e12, 1e9, memory_bytes=half)
+    cluster = pcs(4, 1e12, 1e9, memory_bytes=0.7 * memory(8))
     problem = Problem(profile_model("vgg16"), cluster, 8, memory=memory)
     one, plan = (METHODS[each].plan(problem) for each in ("one node", "pipeline, 1f1b"))
     assert not problem.fits(0, 8)
     assert one.batches == {0: 8}
     assert plan.memory
     assert all(need.fits for need in plan.memory.values())
+
+
+def test_memory_of_a_stage_is_what_its_passes_allocate() -> None:
+    """Four nodes that each hold no more than GPT-2's last layer and one sample."""
+    memory, stages = of("gpt2"), stage_memory("gpt2")
+    assert stages is not None
+    least = stages(49, 49, 1, 1, recompute=False)
+    profile = profile_model("gpt2")
+
+    def plan_with(memory_bytes: float) -> Plan:
+        cluster = pcs(4, memory_bytes=memory_bytes)
+        return METHODS["pipeline, 1f1b"].plan(Problem(profile, cluster, 8, memory=memory))
+
+    enough, less = plan_with(1.02 * least), plan_with(0.98 * least)
+    assert enough.memory
+    assert less.memory
+    assert all(need.fits for need in enough.memory.values())
+    assert not all(need.fits for need in less.memory.values())
+    assert "layer by layer" in "; ".join(enough.assumes)
+    assert "estimated" not in "; ".join(enough.assumes)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from tests.long import usually
 from workbench import zoo
 from workbench.memory.measured import allocations
-from workbench.pipelines.memory import StageMemory, stage_memory
+from workbench.pipelines.memory import StageMemory, recorded, stage_memory
 from workbench.pipelines.partitions import HOW
+from workbench.pipelines.recording import members, stored_recordings
 from workbench.pipelines.schedules import Recompute
 from workbench.profiles import profile_model
 from workbench.training.flat_model import FlatModel, flatten
@@ -124,6 +125,14 @@ def test_peaks_are_those_that_the_profiler_counts(name: str) -> None:
     layers = len(model.pieces)
     spans = [span for last in CUTS[name] for span in ((1, last), (last + 1, layers))]
     compared(model, model.memory(), [*spans, (1, layers)])
+
+
+@pytest.mark.parametrize("name", ["lenet5", "gpt_tiny"])
+def test_stored_recordings_are_what_is_recorded(name: str) -> None:
+    stored, fresh = stored_recordings(name), recorded(name)
+    assert stored is not None
+    assert fresh is not None
+    assert list(members({name: stored})) == list(members({name: fresh}))
 
 
 def test_tied_weight_counts_once_in_each_stage() -> None:

@@ -158,6 +158,16 @@ def test_a_plan_is_found_where_only_one_micro_batch_in_flight_fits(nodes: int, l
     assert (plan.microbatches, set(plan.in_flight), any(plan.recompute)) == (4, {1}, False)
 
 
+def test_stages_recompute_layer_by_layer_where_only_that_fits() -> None:
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
+        return 1.0 if recompute == "layers" or last - first < 1 else 9.0
+
+    plan = pipeline(uniform(2, 4, needed=needed, memory_bytes=np.ones(2)))
+    assert plan.recompute == (False, False)
+    slow = uniform(2, 4, needed=needed, memory_bytes=np.ones(2), link=Link(1e-3))
+    assert pipeline(slow).recompute == ("layers",)
+
+
 def test_first_and_last_stage_of_a_node_keep_fewer_micro_batches_where_they_need_to() -> None:
     def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
         weights = 50.0 if first == 1 or last == 3 else 0.0

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.memory import needs, plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.pipelines.memory import StageMemory, stage_memory, stored_stage_memory
 from workbench.profiles import ModelProfile
 from workbench.profiles.inputs import InputShape
+from workbench.runtime import progress
 
 if TYPE_CHECKING:
     import torch
@@ -47,19 +49,24 @@ class StepMemory:
     traced
         Two batches, from whose bytes those of all others are extrapolated linearly; by default the
         dataflow of each batch is planned.
+    stages
+        Returns the memory of the model's stages in a pipeline, if that is known.
     """
 
     def __init__(
-        self, dataflow: Callable[[int], Dataflow], traced: tuple[int, int] | None = None
+        self,
+        dataflow: Callable[[int], Dataflow],
+        traced: tuple[int, int] | None = None,
+        stages: Callable[[], StageMemory | None] = lambda: None,
     ) -> None:
-        self._dataflow, self._traced = dataflow, traced
+        self._dataflow, self._traced, self._stages = dataflow, traced, stages
         self._needed = cache(
             lambda samples: float(needs(plan_memory(dataflow(samples), PLANNER)).total)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without plans, which may hold operators of PyTorch that do not pickle."""
-        return StepMemory, (self._dataflow, self._traced)
+        return StepMemory, (self._dataflow, self._traced, self._stages)
 
     def __call__(self, samples: int) -> float:
         """Bytes of a step without recomputation."""
@@ -68,6 +75,11 @@ class StepMemory:
         few, many = self._traced
         sample_bytes = (self(many) - self(few)) / (many - few)
         return self(many) + (samples - many) * sample_bytes
+
+    @cached_property
+    def stages(self) -> StageMemory | None:
+        """Memory of stages, recorded at the first use."""
+        return self._stages()
 
     @cached_property
     def fixed_bytes(self) -> float:
@@ -92,7 +104,8 @@ def memory_of(
         return _of_zoo(model)
     from workbench.profiles.graph import UntraceableError
 
-    memory = StepMemory(partial(_traced, model, input_shape, input_dtype), (FEW, MANY))
+    about = model, input_shape, input_dtype
+    memory = StepMemory(partial(_traced, *about), (FEW, MANY), partial(_recorded, *about))
     try:
         memory(FEW), memory(MANY)
     except UntraceableError:
@@ -102,7 +115,16 @@ def memory_of(
 
 @cache
 def _of_zoo(model: str) -> StepMemory:
-    return StepMemory(partial(stored_dataflow, model, training=True))
+    stages = partial(stored_stage_memory, model)
+    return StepMemory(partial(stored_dataflow, model, training=True), stages=stages)
+
+
+def _recorded(
+    model: str | torch.nn.Module, input_shape: InputShape | None, input_dtype: str | None
+) -> StageMemory | None:
+    with progress.steps("recording the memory of stages", 1) as step:
+        step(model if isinstance(model, str) else type(model).__name__)
+        return stage_memory(model, input_shape, input_dtype)
 
 
 def _traced(

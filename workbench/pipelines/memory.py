@@ -10,13 +10,13 @@ in the samples of a micro-batch, so two recordings give them for any number.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.pipelines.recording import Recording
+from workbench.pipelines.recording import Recording, stored_recordings
 from workbench.pipelines.schedules import Recompute
 from workbench.profiles import ModelProfile, inputs_of
 from workbench.profiles.inputs import InputShape
@@ -77,6 +77,8 @@ class StageMemory:
         per_sample = (many.sizes - few.sizes) / (MANY - FEW)
         self.recording, self._bytes = few, Bytes(few.sizes - FEW * per_sample, per_sample)
         self._spans: dict[tuple[int, int], Span] = {}
+        self._inputs = dict[int, tuple[Bytes, Bytes]]()  # by first layer
+        self._alone = dict[int, NDArray[np.float64]]()  # by samples
 
     def __len__(self) -> int:
         return len(self.recording.tensors)
@@ -107,20 +109,45 @@ class StageMemory:
 
     def _by_layer(self, first: int, last: int, samples: int, in_flight: int) -> float:
         """Bytes beside the weights where inputs of layers are kept, and layers are repeated."""
-        crossing, most = self.recording.crossing, 0.0
-        for layer in range(first, last + 1):
-            span = self.span(layer, layer)
-            below = frozenset().union(*crossing[first - 1 : layer - 1]) - {*crossing[layer - 1]}
-            peak = max(
-                span.forward.peak(samples) + span.gradient.peak(samples),
-                span.backward.peak(samples),
-            )
-            most = max(most, self._total(below).peak(samples) + peak)
-        inputs = self._total(frozenset().union(*crossing[first - 1 : last]))
-        return (in_flight - 1) * inputs.peak(samples) + most
+        if first not in self._inputs:
+            self._inputs[first] = self._inputs_from(first)
+        if samples not in self._alone:
+            self._alone[samples] = self._peaks(samples)
+        below, inputs = self._inputs[first]
+        count = last - first + 1
+        held = below.fixed[:count] + samples * below.per_sample[:count]
+        alone = self._alone[samples][first - 1 : last]
+        waiting = inputs.fixed[count - 1] + samples * inputs.per_sample[count - 1]
+        return float((in_flight - 1) * waiting + (held + alone).max())
 
-    def _total(self, storages: Collection[int]) -> Bytes:
-        return self._sum(np.isin(np.arange(len(self.recording.layers)), [*storages]))
+    def _peaks(self, samples: int) -> NDArray[np.float64]:
+        """Bytes beside the weights of each layer alone, repeated and passed back."""
+        spans = [self.span(layer, layer) for layer in range(1, len(self) + 1)]
+        return np.array(
+            [
+                max(
+                    each.forward.peak(samples) + each.gradient.peak(samples),
+                    each.backward.peak(samples),
+                )
+                for each in spans
+            ]
+        )
+
+    def _inputs_from(self, first: int) -> tuple[Bytes, Bytes]:
+        """Inputs of layers `first` to l, for each l: without those of l itself, and with them."""
+        crossing, seen = self.recording.crossing, set[int]()
+        below, inputs = [], []
+        for layer in range(first, len(self) + 1):
+            own = {*crossing[layer - 1]}
+            below.append(self._total(seen - own))
+            seen |= own
+            inputs.append(self._total(seen))
+        return Bytes(*np.transpose(below)), Bytes(*np.transpose(inputs))
+
+    def _total(self, storages: set[int]) -> tuple[float, float]:
+        chosen = sorted(storages)
+        fixed, per_sample = (float(each[chosen].sum()) for each in self._bytes)
+        return fixed, per_sample
 
     def span(self, first: int, last: int) -> Span:
         """Memory of consecutive layers by operator; found once for each pair."""
@@ -195,10 +222,35 @@ def stage_memory(
 ) -> StageMemory | None:
     """Return the memory of a model's stages.
 
-    None for a profile, which has no operators, and for a module that cannot be cut into its layers.
+    Most models of the zoo have stored recordings at their own shape; any other is recorded. None
+    for a profile, which has no operators, and for a module that cannot be cut into its layers.
     """
     if isinstance(model, ModelProfile):
         return None
+    if isinstance(model, str) and input_shape is None and input_dtype is None:
+        stored = stored_stage_memory(model)
+        if stored is not None:
+            return stored
+    recordings = recorded(model, input_shape, input_dtype)
+    return None if recordings is None else StageMemory(*recordings)
+
+
+@cache
+def stored_stage_memory(model: str) -> StageMemory | None:
+    """Memory of stages of a model of the zoo; None where no recordings of it are stored."""
+    recordings = stored_recordings(model)
+    return None if recordings is None else StageMemory(*recordings)
+
+
+def recorded(
+    model: str | torch.nn.Module,
+    input_shape: InputShape | None = None,
+    input_dtype: str | None = None,
+) -> tuple[Recording, Recording] | None:
+    """Record a model with `FEW` and with `MANY` samples; None if it cannot be cut into its layers.
+
+    It takes about five seconds for GPT-2.
+    """
     from workbench.pipelines.recorder import record
     from workbench.training.pieces import cut
     from workbench.zoo import build
@@ -212,4 +264,4 @@ def stage_memory(
     except UserError:
         return None
     alike = few.sizes.shape == many.sizes.shape and (few.layers == many.layers).all()
-    return StageMemory(few, many) if alike else None
+    return (few, many) if alike else None

@@ -1,12 +1,24 @@
-"""What `recorder` records of a model, and `memory` counts: storages and when they are alive."""
+"""What `recorder` records of a model, and `memory` counts: storages and when they are alive.
+
+Recordings of the zoo are stored, since they take seconds, and PyTorch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from workbench.utils.files import DATA
+
+STORED = DATA / "graphs" / "stages.zip"
+"""Written by `scripts/trace_zoo.py`."""
 
 INPUTS = 0
 """Layer of the model's inputs; the loss is the layer after the last."""
@@ -47,3 +59,33 @@ class Recording:
     crossing: tuple[tuple[int, ...], ...]
     gradients: tuple[tuple[int, ...], ...]
     tensors: tuple[tuple[Mapping[str, int], Mapping[str, int]], ...]
+
+
+def stored_recordings(model: str) -> tuple[Recording, Recording] | None:
+    """Recordings of a model of the zoo with few and with many samples; None if it has none."""
+    if model not in _archive().NameToInfo:
+        return None
+    of_model = json.loads(_archive().read(model))
+    of_model |= {name: np.array(of_model[name]) for name in _ARRAYS}
+    of_model |= {name: tuple(map(tuple, of_model[name])) for name in ("crossing", "gradients")}
+    of_model["tensors"] = tuple(map(tuple, of_model["tensors"]))
+    many = np.array(of_model.pop("sizes of many"), float)
+    few = Recording(**{**of_model, "sizes": of_model["sizes"].astype(float)})
+    return few, replace(few, sizes=many)
+
+
+def members(models: Mapping[str, tuple[Recording, Recording]]) -> Iterator[tuple[str, bytes]]:
+    """Recordings to store, by the names of their models."""
+    for model, (few, many) in models.items():
+        of_model = {**vars(few), **{name: getattr(few, name).tolist() for name in _ARRAYS}}
+        for name, sizes in (("sizes", few.sizes), ("sizes of many", many.sizes)):
+            of_model[name] = [int(size) for size in sizes]
+        yield model, json.dumps(of_model, separators=(",", ":")).encode()
+
+
+_ARRAYS = ("sizes", "layers", "born", "freed", "operator_layers")
+
+
+@cache
+def _archive() -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(STORED.read_bytes()))

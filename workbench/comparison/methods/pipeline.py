@@ -28,9 +28,11 @@ from workbench.comparison.parts import Part, part_bytes
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
 from workbench.pipelines.bounds import network_s
-from workbench.pipelines.costs import Shared, memory_bytes, reductions, samples_sent
+from workbench.pipelines.costs import Needed, Shared, memory_bytes, reductions, samples_sent
+from workbench.pipelines.memory import StageMemory
 from workbench.pipelines.planners import pipeline
 from workbench.pipelines.programs import ahead, programs_of
+from workbench.pipelines.schedules import Recompute
 from workbench.utils.checks import UserError
 from workbench.utils.numbers import bytes_as_text
 
@@ -156,6 +158,7 @@ class Pipeline:
             },
             owners={own[owner]: share for owner, share in (pipe.owners or {}).items()},
             shared=(),
+            needed=None,
         )
         stages = [
             stage._replace(samples=tuple((own[node], count) for node, count in stage.samples))
@@ -193,11 +196,14 @@ class Pipeline:
             phrases.append(f"of a micro-batch have, of layers {stage.first}-{stage.last}: {shares}")
         for number, recomputes in enumerate(plan.recompute, start=1):
             if recomputes:
-                phrases.append(f"stage {number} computes its activations again, to save memory")
+                layer = " layer by layer," if recomputes == "layers" else ","
+                phrases.append(
+                    f"stage {number} computes its activations again{layer} to save memory"
+                )
         phrases += [self._tied(weight) for weight in self.pipe.tied]
         if not self.flushes:
             phrases.append("a stage keeps the weights of every batch that it has in flight")
-        if self.problem.memory is not None:
+        if self.problem.memory is not None and _stages(self.problem) is None:
             phrases.append(
                 "a stage's memory is estimated as its layers' share of the whole model's"
             )
@@ -248,6 +254,9 @@ def pipe_problem(
     pairs += [(b, a) for a in places[len(nodes) :] for b in nodes]
     limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
     trained = np.flatnonzero(table["param_bytes"].to_numpy())
+    needed: Needed | None = _stages(problem)
+    if problem.memory is not None and needed is None:
+        needed = _estimated(problem)
     pipe = pipelines.Problem(
         **seconds,
         update_s=np.array(update_s),
@@ -262,7 +271,7 @@ def pipe_problem(
         first_trained=int(trained[0]) + 1 if len(trained) else 1,
         frozen_bytes=np.array(profile.frozen_bytes) if profile.frozen_bytes else None,
         memory_bytes=np.array([math.inf if limit is None else limit for limit in limits]),
-        needed=None if problem.memory is None else partial(_needed_bytes, problem),
+        needed=needed,
     )
     return pipe, places
 
@@ -306,23 +315,32 @@ def _shared(problem: Problem, nodes: Sequence[int], pairs: Iterable[Pair]) -> tu
     return tuple(shared)
 
 
-def _needed_bytes(problem: Problem, first: int, last: int, *of_samples: int) -> float:
-    """Memory of a stage: its share of the model's, and copies of weights used elsewhere first."""
-    samples, in_flight, recompute = of_samples
+def _stages(problem: Problem) -> StageMemory | None:
+    """Memory of stages, if it is known of the profile's layers."""
+    stages = None if problem.memory is None else problem.memory.stages
+    return stages if stages is not None and len(stages) == len(problem.profile) else None
+
+
+def _estimated(problem: Problem) -> Needed:
+    """Estimate of a stage's memory: its share of the model's, and of weights used before it."""
     outputs = problem.profile.table["output_bytes"].to_numpy()
-    held = np.zeros(len(outputs), bool)
-    held[first - 1 : last] = True
-    alive = samples if recompute else samples * in_flight
-    input_bytes = float(outputs[first - 2]) if first > 1 else problem.sample_bytes
-    received = samples * input_bytes * (in_flight if recompute or first > 1 else 0)
-    size = part_bytes(problem, Part(held, np.where(held, alive, 0), received))
-    assert size is not None
-    copies = sum(
-        weight.size_bytes
-        for weight in problem.profile.tied
-        if min(weight.layers) < first and any(first <= layer <= last for layer in weight.layers)
-    )
-    return size + 2.0 * copies
+
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: Recompute) -> float:
+        held = np.zeros(len(outputs), bool)
+        held[first - 1 : last] = True
+        alive = samples if recompute else samples * in_flight
+        input_bytes = float(outputs[first - 2]) if first > 1 else problem.sample_bytes
+        received = samples * input_bytes * (in_flight if recompute or first > 1 else 0)
+        size = part_bytes(problem, Part(held, np.where(held, alive, 0), received))
+        assert size is not None
+        copies = sum(
+            weight.size_bytes
+            for weight in problem.profile.tied
+            if min(weight.layers) < first and any(first <= layer <= last for layer in weight.layers)
+        )
+        return size + 2.0 * copies
+
+    return needed
 
 
 def plan(problem: Problem, schedule: str) -> Plan:
