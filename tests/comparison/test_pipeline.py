@@ -89,7 +89,7 @@ def test_a_tied_weight_costs_its_way_or_stays_on_a_node(name: str) -> None:
 
 def test_a_model_that_fits_on_no_node_fits_in_a_pipeline() -> None:
     memory = of("vgg16")
-    cluster = pcs(4, 1e12, 1e9, memory_bytes=0.7 * memory(8))
+    cluster = pcs(4, 1e12, 1e9, memory_bytes=0.75 * memory(8))
     problem = Problem(profile_model("vgg16"), cluster, 8, memory=memory)
     one, plan = (METHODS[each].plan(problem) for each in ("one node", "pipeline, 1f1b"))
     assert not problem.fits(0, 8)
