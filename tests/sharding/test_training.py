@@ -61,6 +61,15 @@ def test_every_stage_has_the_bits_of_an_all_reduce(make: Callable[[], nn.Module]
             assert found.epochs.drop("at_s").equals(whole.epochs.drop("at_s"))
 
 
+def test_an_epoch_of_one_step_is_evaluated_with_its_own_statistics() -> None:
+    """The first node has passed the second step's batch while the other still updates."""
+    nodes = [Node("fast"), Node("slow", speed=1e-3)]
+    setup = setup_of(normalised, cluster=full_mesh(nodes, Link(1e12)), batch_size=30, epochs=3)
+    alike = setup_of(normalised, 2, batch_size=30, epochs=3)
+    found, expected = (train(each, Plan(stage=0)).epochs.drop("at_s") for each in (setup, alike))
+    assert found.equals(expected)
+
+
 @pytest.mark.parametrize("stage", [0, 2, 3])
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 @pytest.mark.parametrize("make", [Shortcut, normalised, Adapted])

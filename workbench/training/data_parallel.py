@@ -7,6 +7,7 @@ the model at the end of an epoch.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -160,21 +161,22 @@ class DataParallelEpochs(Epochs):
         self._labels = labels  # that count, of each iteration's batches, by worker
         self._owners = self._missing = owners
         self._losses: dict[int, float] = {}  # of the present iteration, by worker
-        self._buffers: dict[int, Mapping[str, Tensor]] = {}  # of the present epoch, by worker
+        self._buffers: defaultdict[int, list[Mapping[str, Tensor]]] = defaultdict(list)
 
     def observe(self, at_s: float, node: int, value: WorkerStep | ModelParts) -> None:
         """Take a worker's loss and buffers, or an owner's parameters; with the last, evaluate."""
         if isinstance(value, WorkerStep):
             self._take_loss(node, value.loss)
             if value.buffers is not None:
-                self._buffers[node] = value.buffers
+                self._buffers[node].append(value.buffers)
             return
         for where, values in value.parts:
             self.flat.parameters[where].copy_(values)
         self._missing -= 1
         if not self._missing:
             self._missing = self._owners
-            buffers = [self._buffers[worker] for worker in sorted(self._buffers)]
+            # A fast worker may have ended the next epoch's only step while others still update.
+            buffers = [self._buffers[worker].pop(0) for worker in sorted(self._buffers)]
             self.evaluate(average_buffers(buffers), at_s)
 
     def _take_loss(self, worker: int, loss: float) -> None:
