@@ -255,7 +255,8 @@ def memory_bytes(problem: Problem, plan: Plan) -> FloatArray:
     Parameters, gradients and the optimiser's state are whole or shares of 1/N, by the stage; beside
     shares of gradients (stages 2 and 3) a node holds `IN_FLIGHT` buckets of whole ones, beside
     shares of parameters (stage 3) the bucket in use and the next one. Buckets with tied weights are
-    held all the time. What a collective has received and not added up yet is not counted.
+    held all the time. What a collective has received and not added up yet is not counted, nor what
+    it still sends to nodes that are behind.
     """
     buckets, stage = problem.buckets(plan), plan.stage
     whole = float(problem.param_bytes.sum())
