@@ -59,7 +59,8 @@ def stashed(
     backward, with its weights after k - (S - 1 - s) steps, or the first ones.
     """
     module = make()
-    weights = {name: [p.detach().clone()] for name, p in module.named_parameters()}
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    weights = {name: [p.detach().clone()] for name, p in trained.items()}
     velocity = {name: torch.zeros_like(values[0]) for name, values in weights.items()}
     for k, (inputs, labels) in enumerate(microbatches):
         for s, names in enumerate(stages):
@@ -68,7 +69,7 @@ def stashed(
                 module.get_parameter(name).data.copy_(weights[name][version])
         module.zero_grad()
         torch.autograd.backward([loss_of(module(*inputs), labels)])
-        for name, parameter in module.named_parameters():
+        for name, parameter in trained.items():
             assert parameter.grad is not None
             velocity[name] = momentum * velocity[name] + parameter.grad
             weights[name].append(weights[name][-1] - learning_rate * velocity[name])

@@ -239,9 +239,13 @@ def test_every_plan_of_single_nodes_learns_the_same(make: Callable[[], nn.Module
     assert first.epochs["loss"].to_list() == again.epochs["loss"].to_list()
 
 
+@pytest.mark.parametrize("make", [Shortcut, Adapted])
 @pytest.mark.parametrize("groups", [ONE_EACH, [[(0, 1), (3, 1)], [(1, 2)], [(2, 2)]]])
-def test_without_a_flush_stages_learn_with_stashed_weights(groups: Any) -> None:
-    setup = setup_of(Shortcut, flushes=False)
+def test_without_a_flush_stages_learn_with_stashed_weights(
+    make: Callable[[], nn.Module], groups: Any
+) -> None:
+    """Whatever the first stage: with frozen layers alone it sends ahead, and ends epochs too."""
+    setup = setup_of(make, flushes=False)
     plan = plan_of(setup.problem, *groups, recompute=(False, True, False))
     layers = setup.pieces(setup.flat()).parameters
     names = [

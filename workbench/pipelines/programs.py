@@ -123,7 +123,11 @@ class Worker:
                     await self._update(context)
                     has_gradients = False
                 await self._carry_out(context, each)
-                has_gradients |= isinstance(each, Step) and each.backward
+                if not isinstance(each, Step):
+                    continue
+                has_gradients = each.backward
+                if plan.stages[each.stage].last < trained:  # learns nothing, but ends epochs
+                    self._record(context, self.learner.step())
             if has_gradients:
                 await self._update(context)
             return
@@ -217,6 +221,9 @@ class Worker:
             self.learner.set_gradients(number, value)
         cost_s = update_s(self.problem, self.plan, self.node)
         records = await context.compute(self.learner.step, cost_s=cost_s, lane="update")
+        self._record(context, records)
+
+    def _record(self, context: Context, records: Sequence[Any]) -> None:
         for value in records:
             context.record(value)
 
