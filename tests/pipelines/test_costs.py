@@ -9,7 +9,7 @@ import pytest
 from tests.oracles import pipelines as oracle
 from tests.pipelines.problems import chain, drawn, owned, some_plan, uniform
 from workbench.clusters import Link
-from workbench.pipelines import Tied, iteration
+from workbench.pipelines import Tied, iteration, orders
 from workbench.pipelines.bounds import bound_s
 from workbench.pipelines.costs import Shared, timeline
 from workbench.utils.checks import UserError
@@ -113,3 +113,10 @@ def test_owners_and_capacities_of_other_nodes_are_refused(
 def test_names_of_other_nodes_are_refused() -> None:
     with pytest.raises(UserError, match="names has 1 values for 2 nodes"):
         timeline(uniform(2, 1), chain((1, 2), microbatches=1), names=["a"])
+
+
+def test_orders_of_anything_but_a_plan_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"plan is None; give a pipelines\.Plan"):
+        orders(None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="first_trained is 'a'"):
+        orders(chain((1, 2), microbatches=1), "a")  # type: ignore[arg-type]

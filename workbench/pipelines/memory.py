@@ -20,7 +20,7 @@ from workbench.pipelines.recording import Recording, stored_recordings
 from workbench.pipelines.schedules import Recompute
 from workbench.profiles import ModelProfile, inputs_of
 from workbench.profiles.inputs import InputShape
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_whole
 
 if TYPE_CHECKING:
     import torch
@@ -93,8 +93,6 @@ class StageMemory:
         it keeps the inputs of all layers, and they are repeated one at a time. Layers below the
         first trained one keep nothing.
         """
-        if not 1 <= first <= last <= len(self):
-            raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
         span = self.span(first, last)
         forward, backward = span.forward.peak(samples), span.backward.peak(samples)
         if not span.backward.fixed.size:  # nothing is trained up to the last layer
@@ -152,6 +150,9 @@ class StageMemory:
     def span(self, first: int, last: int) -> Span:
         """Memory of consecutive layers by operator; found once for each pair."""
         if (first, last) not in self._spans:
+            first, last = check_whole("first layer", first, 1), check_whole("last layer", last, 1)
+            if not first <= last <= len(self):
+                raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
             self._spans[first, last] = self._span(first, last)
         return self._spans[first, last]
 

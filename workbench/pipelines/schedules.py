@@ -22,6 +22,7 @@ from workbench.utils.checks import (
     UserError,
     at_least,
     check_fields,
+    check_kind,
     check_name,
     check_truth,
     check_whole,
@@ -208,6 +209,8 @@ def orders(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step, ...]]:
     backward passes, for which nobody waits, hold up no other. Where messages block, sending ahead
     would make others wait: a message takes no round then, and the earliest stage is first.
     """
+    check_kind("plan", plan, Plan, "a pipelines.Plan")
+    first_trained = check_whole("first_trained", first_trained, 1)
     waiting = {stage: _stage_order(plan, stage, first_trained) for stage in range(len(plan.stages))}
     stages_of = {
         node: [number for number, stage in enumerate(plan.stages) if node in stage.nodes]
