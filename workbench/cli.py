@@ -603,13 +603,14 @@ def compare(
             )
             for size in sizes
         }
+    nodes = counted(len(machines), "node")
     if len(sizes) > 1:
-        show(text.by_batch(answers, f"{model}: {len(machines)} nodes, {epochs} epochs"))
+        show(text.by_batch(answers, f"{model}: {nodes}, {counted(epochs, 'epoch')}"))
         return
     found = answers[sizes[0]]
     frame, interrupted = found.frame, False
     batch = f"a batch of {sizes[0]}" if accumulate == 1 else f"{accumulate} batches of {sizes[0]}"
-    about = f"{model}: {len(machines)} nodes, {batch} a worker, {epochs} epochs"
+    about = f"{model}: {nodes}, {batch} a worker, {counted(epochs, 'epoch')}"
     for each in text.shown(found, about, console().width, every=every):
         show(each)
     show(str(found))

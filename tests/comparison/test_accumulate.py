@@ -15,7 +15,7 @@ from tests.hiertrain.strategies import hybrids, problems
 from tests.oracles.hiertrain import all_hybrids
 from workbench import hiertrain
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
-from workbench.comparison import METHODS, Problem, UnusableError
+from workbench.comparison import METHODS, Problem, UnusableError, compare
 from workbench.comparison.compare import compared
 from workbench.comparison.learning.sgd import Batches, Clock, learn
 from workbench.comparison.methods.method import EQUAL, STEPS, Method
@@ -249,3 +249,8 @@ def test_a_pipeline_accumulates_micro_batches_of_all_batches(schedule: str) -> N
     assert both[0].samples == both[1].samples == 8
     assert both[0].iteration_s == pytest.approx(both[1].iteration_s)
     assert both[0].link_bytes == pytest.approx(both[1].link_bytes)
+
+
+def test_more_batches_than_can_be_simulated_are_refused() -> None:
+    with pytest.raises(UserError, match="must be from 1 to 10000"):
+        compare("lenet5", full_mesh([Node("a"), Node("b")], Link(1e8)), accumulate=10**30)

@@ -156,8 +156,6 @@ def draw(setting: Setting) -> dict[str, Any]:
     rates = charts.marks(drawn, charts.KINDS[:2])
     shown = [name for name, plan in plans.items() if plan.phases][:TIMELINES]
     traced = charts.traced({name: plans[name] for name in shown})
-    title = [
-        *lead(frame.filter(pl.col("samples_share") == 1)),
-        "simulated without learning",
-    ]
+    fastest, ahead = lead(frame.filter(pl.col("samples_share") == 1))
+    title = [fastest, *filter(None, [ahead.removesuffix(".")]), "simulated without learning"]
     return stacked(rates, charts.timelines(traced, []), title=title)

@@ -30,6 +30,9 @@ from workbench.utils.numbers import bytes_as_text
 USUAL_SAMPLES = 1000
 """Samples of each node, if the cluster states none for any node."""
 
+MOST_ACCUMULATED = 10_000
+"""Batches of a step, each of which is simulated."""
+
 MOST_S = 1e12
 """Longest time of a batch: thirty thousand years."""
 
@@ -89,6 +92,7 @@ class Problem:
         check_kind("cluster", self.cluster, Cluster, "a Cluster, such as load_cluster(path)")
         for name in ("batch_size", "epochs", "accumulate"):
             object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
+        check_range("accumulate", self.accumulate, 1, MOST_ACCUMULATED)
         check_truth("cache_frozen", self.cache_frozen)
         if self.frozen_share is not None:
             check_range("frozen_share", self.frozen_share, 0, 1)
