@@ -112,6 +112,12 @@ def test_ties_are_too_close_to_call() -> None:
     assert with_intervals(tie)["too_close"].to_list() == ["hiertrain", "all-reduce"]
 
 
+def test_what_does_not_fit_in_memory_is_close_to_nothing() -> None:
+    rows = {"method": ["a", "b", "c"], "system": ["gossip"] * 3, "samples_per_s": [1.0, 1.0, 1.0]}
+    frame = with_intervals(pl.DataFrame({**rows, "fits": [True, False, None]}))
+    assert frame["too_close"].to_list() == ["c", "a; c", "a"]
+
+
 def test_the_answer_names_what_is_too_close_to_call() -> None:
     three = rates(
         ("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.5), ("fedavg", "FedAvg", 5)

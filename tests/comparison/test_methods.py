@@ -255,7 +255,7 @@ class TestBatches:
             problem
         )
         assert plan.batches == {0: 4, 1: 12}
-        often = "each sample of n1 is learnt from 3 times as often as one of n0"
+        often = "each sample on n1 is used 3 times as often as one on n0"
         assert plan.assumes[-1] == often
         assert plan.cost.samples == plain.cost.samples
         assert plan.cost.iteration_s == pytest.approx(plain.cost.iteration_s / 2, rel=0.02)
@@ -263,7 +263,7 @@ class TestBatches:
     def test_equal_batches_of_unequal_shards_are_an_assumption(self) -> None:
         nodes = [Node(f"n{at}", flops_per_s=1e9, samples=100 * at) for at in (1, 4)]
         problem = Problem(PROFILE, full_mesh(nodes, Link(1e7)), 8)
-        said = "each sample of n1 is learnt from 4 times as often as one of n4"
+        said = "each sample on n1 is used 4 times as often as one on n4"
         assert METHODS["all-reduce"].plan(problem).assumes == (said,)
         with pytest.raises(UnusableError, match="equally fast"):
             METHODS["all-reduce, batches by speed"].plan(problem)

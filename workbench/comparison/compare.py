@@ -153,7 +153,7 @@ class Comparison:
         if row["reason"] is not None:
             return f"{method}, of {row['system']}, cannot be used here: {row['reason']}"
         memory = row["memory_bytes"]
-        lacks = ", which has less: see memory.fit" if row["fits"] is False else ""
+        lacks = ", which has less" if row["fits"] is False else ""
         facts = {
             "update": row["update"],
             "runs": row["where"],
@@ -164,7 +164,7 @@ class Comparison:
             "predicted": row["predicted_samples_per_s"]
             and f"{three_digits(row['predicted_samples_per_s'])} samples/s by its own cost model",
             "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
-            "waiting": f"nodes compute for {1 - row['waiting_share']:.0%} of the time",
+            "computing": f"{1 - row['waiting_share']:.0%} of the time",
             "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
             + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
             "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
@@ -183,7 +183,7 @@ class Comparison:
         if candidates.is_empty():
             none = (
                 "No method that equals SGD on all samples can be used here and fits in memory; "
-                "memory.fit says how a step fits into less."
+                "in Python, memory.fit recomputes parts of a step so that it fits into less."
             )
             return f"{none} {self.smaller_batches or ''}".strip()
         row = candidates.row(0, named=True)
@@ -191,7 +191,8 @@ class Comparison:
         if candidates.filter(pl.col("system") != row["system"]).is_empty():
             unfit = table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["method"].n_unique()
             parts.append(
-                f"{unfit} other methods that equal SGD do not fit in memory; see memory.fit."
+                f"{unfit} other methods that equal SGD do not fit in memory; smaller batches, "
+                "accumulated, need less."
                 if unfit
                 else ""
             )

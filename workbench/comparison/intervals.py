@@ -36,7 +36,7 @@ BY_PARTS = ("pipeline", "HierTrain", "OLPB")
 class Errors(NamedTuple):
     """Errors of a kind: 90 % of measured over predicted seconds are from `low` to `high`.
 
-    Nine in ten ratios of two predicted times are less than `margin` times too large.
+    In 90 % of pairs a predicted ratio of two times exceeds the measured one by less than `margin`.
     """
 
     low: float
@@ -73,15 +73,17 @@ def widest(*kinds: str) -> Errors:
 def with_intervals(frame: pl.DataFrame, timed: Collection[str] = ()) -> pl.DataFrame:
     """Add ``low_samples_per_s``, ``high_samples_per_s`` and ``too_close`` to methods with rates.
 
-    `frame` has columns ``method, system, samples_per_s``; `timed` are methods whose nodes all have
-    measured times. ``too_close`` names the other methods that are too close to call, with ``"; "``
-    in between.
+    `frame` has columns ``method, system, samples_per_s`` and may have ``fits``; `timed` are methods
+    whose nodes all have measured times. ``too_close`` names the other methods that are too close to
+    call and fit in memory, with ``"; "`` in between.
     """
     rates = {
         method: (rate, kinds_of(system, timed=method in timed))
         for method, system, rate in frame.select("method", "system", "samples_per_s").iter_rows()
         if rate is not None
     }
+    unfit = frame.filter(~pl.col("fits"))["method"] if "fits" in frame.columns else ()
+    candidates = {method: found for method, found in rates.items() if method not in set(unfit)}
     rows: list[tuple[float | None, float | None, str | None]] = []
     for method in frame["method"]:
         if method not in rates:
@@ -91,7 +93,7 @@ def with_intervals(frame: pl.DataFrame, timed: Collection[str] = ()) -> pl.DataF
         errors = widest(*kinds)
         close = [
             other
-            for other, (other_rate, other_kinds) in rates.items()
+            for other, (other_rate, other_kinds) in candidates.items()
             if other != method
             and max(rate / other_rate, other_rate / rate) < widest(*kinds, *other_kinds).margin
         ]

@@ -61,7 +61,7 @@ def frame(problem: Problem, planned: Iterable[tuple[Method, Plan | str]]) -> pl.
         for method, plan in planned
         if isinstance(plan, Plan) and is_timed(problem, plan.cost)
     ]
-    alone = rows.filter(method="one node")["samples_per_s"]
+    alone = rows.filter(pl.col("fits").fill_null(True), method="one node")["samples_per_s"]
     over = pl.col("samples_per_s") / alone.item() if len(alone) else pl.lit(None, pl.Float64)
     return with_intervals(rows.with_columns(over_one_node=over), timed).sort(
         pl.col("reason").is_not_null(),

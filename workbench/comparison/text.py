@@ -43,15 +43,19 @@ HEADINGS = {
 }
 """Column -> its heading in the terminal."""
 
-INTERVAL = "samples/s (low-high): a 90 % interval, by errors on times that others measured"
+INTERVAL = "samples/s (low-high): a 90 % interval, from prediction errors on published measurements"
+ONE_NODE = "x one node: over the rate of one node on its own samples"
 CLOSE = "Methods that share a letter are too close to call."
 
 IF_KNOWN = ("joules_per_1000_samples", "price_per_1000_samples")
 """Columns that are shown where nodes state watts and prices."""
 
 NARROW = 100
-"""Width of the narrowest terminal that shows `IF_KNOWN`."""
+"""Width of the narrowest terminal that shows `IF_KNOWN` and ``over_one_node``."""
 
+NEED_MEMORY = (
+    "that need more memory than a node has (a smaller --batch-size with --accumulate needs less)"
+)
 ALL = "--all shows them, --explain METHOD says what one assumes, --csv FILE writes all columns."
 
 
@@ -75,6 +79,8 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
     without = {name for name in IF_KNOWN if width < NARROW or rows[name].is_null().all()}
     if rows["memory_bytes"].is_null().all():
         without.add("memory")
+    if width < NARROW or rows["over_one_node"].is_null().all():
+        without.add("over_one_node")
     if not any(letters):
         without.add("close")
     rows = rows.with_columns(close=pl.Series(letters, dtype=pl.String))
@@ -92,6 +98,8 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
     for row in cells:
         table.add_row(*row)
     notes = [INTERVAL, CLOSE] if any(letters) else [INTERVAL]
+    if "over_one_node" in shown:
+        notes.append(ONE_NODE)
     if "alike" in rows.columns and rows["alike"].sum():
         notes.append("(+3): as many others of the same system are within 2 %")
     table.caption = "\n".join(notes)
@@ -136,7 +144,7 @@ def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
             usable
         )
         - len(unfit),
-        "that need more memory than a node has (memory.fit finds a step that fits)": len(unfit),
+        NEED_MEMORY: len(unfit),
         "not possible here": len(others) - len(usable),
     }
     phrases = [f"{count} {reason}" for reason, count in counts.items() if count]

@@ -31,11 +31,11 @@ def by_speed(problem: Problem) -> dict[int, int]:
 
 
 def assumes(problem: Problem, batches: Mapping[int, int]) -> tuple[str, ...]:
-    """The assumption that some nodes' samples are learnt from more often, where they are."""
+    """The assumption that some nodes' samples are used more often, where they are."""
     often = {node: count / problem.samples[node] for node, count in batches.items()}
     ratio = max(often.values()) / min(often.values())
     if ratio < 1.005:
         return ()
     names = problem.cluster.names
     most, least = (names[pick(often, key=lambda node: often[node])] for pick in (max, min))
-    return (f"each sample of {most} is learnt from {ratio:.3g} times as often as one of {least}",)
+    return (f"each sample on {most} is used {ratio:.3g} times as often as one on {least}",)

@@ -192,8 +192,11 @@ class Pipeline:
             )
         unequal = [stage for stage in plan.stages if len({count for _, count in stage.samples}) > 1]
         for stage in unequal:
-            shares = ", ".join(f"{names[self.nodes[n]]} {count}" for n, count in stage.samples)
-            phrases.append(f"of a micro-batch have, of layers {stage.first}-{stage.last}: {shares}")
+            shares = " and ".join(f"{count} ({names[self.nodes[n]]})" for n, count in stage.samples)
+            phrases.append(
+                f"replicas of layers {stage.first}-{stage.last} take {shares} samples of each "
+                "micro-batch"
+            )
         for number, recomputes in enumerate(plan.recompute, start=1):
             if recomputes:
                 layer = " layer by layer," if recomputes == "layers" else ","
