@@ -29,6 +29,7 @@ from workbench.pipelines.costs import (
     Problem,
     Reduction,
     check,
+    holders,
     link_of,
     reductions,
     samples_sent,
@@ -345,11 +346,7 @@ def check_without_flush(problem: Problem, plan: Plan) -> None:
     if sum(len(stage.samples) for stage in plan.stages) > len(plan.nodes):
         raise UserError("a node is in several stages; without a flush give each node one stage")
     for weight in problem.tied:
-        stages = [
-            number
-            for number, stage in enumerate(plan.stages, start=1)
-            if any(stage.first <= layer <= stage.last for layer in weight.layers)
-        ]
+        stages = [number + 1 for number in holders(plan, weight)]
         if len(stages) > 1:
             raise UserError(
                 f"layers {', '.join(map(str, weight.layers))} share a weight, but are in stages "

@@ -28,7 +28,14 @@ from workbench.comparison.parts import Part, part_bytes
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
 from workbench.pipelines.bounds import network_s
-from workbench.pipelines.costs import Needed, Shared, memory_bytes, reductions, samples_sent
+from workbench.pipelines.costs import (
+    Needed,
+    Shared,
+    holders,
+    memory_bytes,
+    reductions,
+    samples_sent,
+)
 from workbench.pipelines.memory import StageMemory
 from workbench.pipelines.planners import pipeline
 from workbench.pipelines.programs import ahead, programs_of
@@ -214,12 +221,8 @@ class Pipeline:
 
     def _tied(self, weight: pipelines.Tied) -> str:
         layers = " and ".join(map(str, weight.layers))
-        holders = [
-            stage.nodes
-            for stage in self.plan.stages
-            if any(stage.first <= layer <= stage.last for layer in weight.layers)
-        ]
-        nodes = sorted({node for each in holders for node in each})
+        stages = [self.plan.stages[number] for number in holders(self.plan, weight)]
+        nodes = sorted({node for stage in stages for node in stage.nodes})
         names = some([self.problem.cluster.names[self.nodes[node]] for node in nodes])
         size = bytes_as_text(weight.size_bytes)
         if len(nodes) == 1:
