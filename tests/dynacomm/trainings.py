@@ -6,8 +6,8 @@ from workbench import datasets
 from workbench.clusters import Link, Schedule
 from workbench.dynacomm.learning import ServerStore
 from workbench.dynacomm.programs import Server, Worker
-from workbench.dynacomm.training import ServerPrograms, Setup
-from workbench.training.data_parallel import WorkerReplica
+from workbench.dynacomm.training import Setup
+from workbench.training.data_parallel import DataParallelPrograms, WorkerReplica
 
 DIGITS = datasets.load("digits").limit(train=96, test=32)
 LENET = Setup(
@@ -24,13 +24,13 @@ LINKS = {
 }
 
 
-def replicas(built: ServerPrograms) -> list[WorkerReplica]:
+def replicas(built: DataParallelPrograms) -> list[WorkerReplica]:
     """What workers learn with."""
     workers = [program for program in built.programs if isinstance(program, Worker)]
     return [worker.replica.value for worker in workers if worker.replica is not None]
 
 
-def stores(built: ServerPrograms) -> list[ServerStore]:
+def stores(built: DataParallelPrograms) -> list[ServerStore]:
     """What servers hold."""
     servers = [program for program in built.programs if isinstance(program, Server)]
     return [server.store for server in servers if server.store is not None]

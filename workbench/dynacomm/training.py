@@ -17,9 +17,13 @@ from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.profiler import Line, Profile, Replanning, planning_s
 from workbench.dynacomm.programs import FixedPlan, Job, Policy, Server, Worker, plain
 from workbench.profiles import LayerTimes
-from workbench.runtime import Fault, Run, Synchronized
+from workbench.runtime import Fault, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
-from workbench.training.data_parallel import DataParallelEpochs, WorkerReplica
+from workbench.training.data_parallel import (
+    DataParallelEpochs,
+    DataParallelPrograms,
+    WorkerReplica,
+)
 from workbench.training.evaluation import counted_labels
 from workbench.training.layerwise import LayerwiseModel
 from workbench.training.setup import may_run_in_parallel
@@ -205,7 +209,7 @@ class Setup(training.Setup):
             starts=starts,
         )
 
-    def programs(self, how: str | PlanOptions = "dynacomm") -> ServerPrograms:
+    def programs(self, how: str | PlanOptions = "dynacomm") -> DataParallelPrograms:
         """Programs of workers and servers, and what they learn with; errors as for `train`."""
         options = how if isinstance(how, PlanOptions) else PlanOptions(how)
         flat = self.flat()
@@ -249,7 +253,9 @@ class Setup(training.Setup):
             held = job.held(position, 1, job.layers)
             store = ServerStore(flat.parameters, held, self.sgd, ends, labels)
             programs.append(Server(job, position, store))
-        return ServerPrograms(self, self.cluster, programs, epochs, ends, losses=epochs.losses)
+        return DataParallelPrograms(
+            self, self.cluster, programs, epochs, ends, losses=epochs.losses
+        )
 
     def _batches(self, worker: int) -> list[list[np.ndarray]]:
         """Indices of a worker's samples, by epoch and iteration."""
@@ -263,21 +269,6 @@ class Setup(training.Setup):
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
         """Refuse those that lose anything: servers wait for every worker."""
         training.check_losing_nothing(faults)
-
-
-@dataclass(frozen=True, eq=False)
-class ServerPrograms(training.OneModel["Trained[Tensor]"]):
-    """Programs of the workers, with their replicas, and of the servers, with their parts."""
-
-    epochs: DataParallelEpochs
-
-    def observe(self, at_s: float, node: int, value: Any) -> None:
-        """Take a worker's loss and buffers, or a server's part of the model."""
-        self.epochs.observe(at_s, node, value)
-
-    def trained(self, run: Run) -> Trained[Tensor]:
-        """The finished epochs."""
-        return Trained(self.epochs.frame, self.epochs.weights, run)
 
 
 def train(

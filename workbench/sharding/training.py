@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.clusters import Cluster
 from workbench.profiles import LayerTimes
-from workbench.runtime import Fault, Program, Run, Synchronized
+from workbench.runtime import Fault, Program, Synchronized
 from workbench.sharding.costs import Problem
 from workbench.sharding.learning import Replica
 from workbench.sharding.programs import Job, Worker
 from workbench.sharding.schedules import Plan
 from workbench.training import RunOptions, Trained
-from workbench.training.data_parallel import DataParallelEpochs, WorkerReplica
+from workbench.training.data_parallel import (
+    DataParallelEpochs,
+    DataParallelPrograms,
+    WorkerReplica,
+)
 from workbench.training.evaluation import counted_labels
 from workbench.training.layerwise import LayerwiseModel
 from workbench.training.setup import may_run_in_parallel
@@ -87,7 +91,7 @@ class Setup(training.Setup):
             optimiser_vectors=float(self.sgd.momentum > 0),
         )
 
-    def programs(self, how: Plan) -> ShardedPrograms:
+    def programs(self, how: Plan) -> DataParallelPrograms:
         """Programs of the nodes, and what they learn with; errors as for `train`."""
         flat, problem, count = self.flat(), self.problem, len(self.cluster)
         buckets, pieces = problem.buckets(how), self.pieces(flat)
@@ -126,7 +130,9 @@ class Setup(training.Setup):
             job = Job.of(problem, how, node, iterations=ends[-1])
             programs.append(Worker(job, Synchronized(replica, parallel=parallel)))
         epochs = DataParallelEpochs(flat, self.dataset, count, labels, self.objective)
-        return ShardedPrograms(self, self.cluster, programs, epochs, ends, losses=epochs.losses)
+        return DataParallelPrograms(
+            self, self.cluster, programs, epochs, ends, losses=epochs.losses
+        )
 
     def _batches(self, node: int) -> list[list[NDArray[np.int64]]]:
         """Indices of a node's samples, by epoch and iteration."""
@@ -145,21 +151,6 @@ class Setup(training.Setup):
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
         """Refuse those that lose anything: each node waits for all others."""
         training.check_losing_nothing(faults)
-
-
-@dataclass(frozen=True, eq=False)
-class ShardedPrograms(training.OneModel["Trained[Tensor]"]):
-    """Programs of the nodes, with their replicas."""
-
-    epochs: DataParallelEpochs
-
-    def observe(self, at_s: float, node: int, value: Any) -> None:
-        """Take a node's loss and buffers, or its share of the model."""
-        self.epochs.observe(at_s, node, value)
-
-    def trained(self, run: Run) -> Trained[Tensor]:
-        """The finished epochs."""
-        return Trained(self.epochs.frame, self.epochs.weights, run)
 
 
 def train(

@@ -18,12 +18,14 @@ from workbench.training.layerwise import LayerwiseModel
 from workbench.training.objective import CLASSES, Objective
 from workbench.training.passes import Batches, Features, Gradient, check_finite
 from workbench.training.repeatable import STEP, derive
-from workbench.training.trained import Epochs
+from workbench.training.shell import OneModel
+from workbench.training.trained import Epochs, Trained
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.datasets import Dataset
+    from workbench.runtime import Run
 
 Parts = Sequence[tuple[slice, Any]]
 """Parts of the flat vector with their numbers."""
@@ -188,3 +190,18 @@ class DataParallelEpochs(Epochs):
         total = sum(self._losses[at] * count / most for at, count in enumerate(counts))
         self.losses.append(total / (max(sum(counts), 1) / most))
         self._losses.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class DataParallelPrograms(OneModel["Trained[Tensor]"]):
+    """Programs of workers, with their replicas, and of who has parts of the model."""
+
+    epochs: DataParallelEpochs
+
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take a worker's loss and buffers, or an owner's part of the model."""
+        self.epochs.observe(at_s, node, value)
+
+    def trained(self, run: Run) -> Trained[Tensor]:
+        """The finished epochs."""
+        return Trained(self.epochs.frame, self.epochs.weights, run)
