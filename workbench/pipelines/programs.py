@@ -258,6 +258,11 @@ def ahead(problem: Problem, plan: Plan, step_s: float) -> int:
     """Steps whose samples are sent in advance, so that latencies do not delay a step."""
     ways = [way for ends in samples_sent(problem, plan) for way in (ends, ends[::-1])]
     latency_s = max((link_of(problem, *way).latency_s for way in ways), default=0.0)
+    return steps_ahead(latency_s, step_s)
+
+
+def steps_ahead(latency_s: float, step_s: float) -> int:
+    """Steps whose samples are sent in advance over links of this latency at most."""
     return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / max(step_s, 1e-12)))
 
 

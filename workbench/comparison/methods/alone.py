@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,16 +18,11 @@ from workbench.comparison.methods.method import (
 )
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
+from workbench.pipelines.programs import steps_ahead
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
-
-AHEAD = 1
-"""Batches sent in advance where latencies are short; longer ones need more."""
-
-MOST_AHEAD = 500
-"""Limit on the batches sent in advance, however long latencies are."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class SingleNode:
         links = [self.problem.routes.link(*pair) for a, b in self.sent for pair in ((a, b), (b, a))]
         latency_s = max((link.latency_s for link in links), default=0.0)
         iteration_s = max(self.problem.step_s(self.node), self.sent_s)
-        return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / iteration_s))
+        return steps_ahead(latency_s, iteration_s)
 
     def programs(self, iterations: int, arriving: int) -> list[Program]:
         """Return programs of the learner and the senders.
