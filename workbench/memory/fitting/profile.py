@@ -23,6 +23,8 @@ from workbench.profiles.recorder import takes_pivots
 
 ENOUGH_S, LEAST_RUNS, MOST_RUNS = 2e-3, 2, 5
 """Seconds that an operator is timed for, at least, and its fewest and most runs."""
+DRAWN = 1_000_003
+"""Numbers drawn for an operand; a larger one repeats them. A prime, so that its rows differ."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,23 @@ def _operands(
         base = bases[view.value]
         dtype: torch.dtype = getattr(torch, base.dtype)
         reach = max(span(base), span(view) if view.dtype == base.dtype else 0)
-        memory = torch.full((reach,), int(takes_pivots(operator.function)), dtype=dtype)
         if dtype.is_floating_point or dtype.is_complex:
-            (torch.view_as_real(memory) if dtype.is_complex else memory).uniform_()
+            memory = _drawn(reach, dtype)
+        else:
+            memory = torch.full((reach,), int(takes_pivots(operator.function)), dtype=dtype)
         written = graph.literals.get(view.value)
         operands[view.value] = placed(memory, base) if written is None else written
     return operands
+
+
+def _drawn(count: int, dtype: torch.dtype) -> Tensor:
+    """Numbers between 0 and 1, of which the first `DRAWN` are drawn and repeated."""
+    memory = torch.empty(count, dtype=dtype)
+    first = memory[:DRAWN]
+    (torch.view_as_real(first) if dtype.is_complex else first).uniform_()
+    for at in range(DRAWN, count, DRAWN):
+        memory[at : at + DRAWN] = first[: count - at]
+    return memory
 
 
 def _seconds(run: Callable[[], object]) -> float:
