@@ -46,13 +46,12 @@ class Trace:
     frame: pl.DataFrame
 
     def __post_init__(self) -> None:
-        import polars as pl
-
         if self.frame.schema != (schema := _schema()):
             raise UserError(f"a trace has the columns {schema}, not {self.frame.schema}")
-        backwards = self.frame.filter(~(pl.col("start_s") <= pl.col("end_s")))
-        if len(backwards):
-            raise UserError(f"span ends before it starts: {backwards.row(0, named=True)}")
+        backwards = ~(self.frame["start_s"] <= self.frame["end_s"])
+        if backwards.any():
+            first = self.frame.filter(backwards).row(0, named=True)
+            raise UserError(f"span ends before it starts: {first}")
 
     @classmethod
     def of(cls, spans: Iterable[Row]) -> Trace:
