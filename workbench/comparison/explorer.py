@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Any
@@ -91,13 +91,18 @@ def problem_of(setting: Setting) -> Problem:
 
 BANDWIDTHS_MBPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
-"""Points of the chart of winners."""
+"""Points of the chart of winners; at smoke scale, its corners."""
 
 
-def problems(setting: Setting, samples: str) -> list[tuple[float, float, Problem]]:
-    """Problems at all bandwidths and unevennesses, for `charts.winners`."""
+def problems(
+    setting: Setting, samples: str, scale: str = "default"
+) -> list[tuple[float, float, Problem]]:
+    """Problems at all bandwidths and unevennesses of a scale, for `charts.winners`."""
+    axes: Sequence[tuple[float, ...]] = (BANDWIDTHS_MBPS, UNEVENNESSES)
+    if scale == "smoke":
+        axes = [(axis[0], axis[-1]) for axis in axes]
     points = []
-    for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES):
+    for mbps, uneven in product(*axes):
         changed = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
         points.append((mbps, uneven, problem_of(changed)))
     return points
