@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import shutil
@@ -44,6 +45,18 @@ COMMAND = Path(sys.executable).with_name("workbench")
 RUN = ("reproduce", "--scale", "smoke", "--jobs", "2", "--trainings", "all")
 STUCK_S = 1200.0
 """Without another cell for so long, a run of the notebooks has got stuck."""
+
+
+def pytest_sessionstart() -> None:
+    """Collect tests without looking for garbage: nearly all that is made then stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave tests and modules, which stay to the end, out of each later search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @dataclass(frozen=True)

@@ -85,13 +85,13 @@ CLUSTERS = [text for page in HERE for language, text in page.blocks if language 
 
 @pytest.fixture(scope="module")
 def clone(smoke: Smoke, tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A copy with results that the commands may change; its notebooks end with the explorer."""
+    """A copy with results that commands may change; of its notebooks, what the explorer needs."""
     copied = smoke.copy(tmp_path_factory.mktemp("readme") / "clone")
     for path in (copied.root / "notebooks").glob("*.ipynb"):
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        cells = ["".join(cell["source"]) for cell in notebook["cells"]]
-        end = next((at for at, cell in enumerate(cells) if "explore(" in cell), len(cells)) + 1
-        path.write_text(json.dumps({**notebook, "cells": notebook["cells"][:end]}))
+        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        drawing = [cell for cell in code[2:] if "explore(" in "".join(cell["source"])]
+        path.write_text(json.dumps({**notebook, "cells": [*code[:2], *drawing]}))
     return copied
 
 
