@@ -67,8 +67,8 @@ def held_bytes(problem: Problem, plan: Plan) -> float:
     sizes, every = [part.size_bytes for part in parts], range(len(parts))
     tied = {at for at in every if parts[at].is_tied}
     homes = [
-        next(at for at in every if parts[at].first <= min(used) <= parts[at].last)
-        for used in problem.tied
+        next(at for at in every if parts[at].first <= min(weight.layers) <= parts[at].last)
+        for weight in problem.tied
     ]
     parameters = {at for at in every if plan.stage < 3 or not sizes[at]}
     gradients, begun, ended = set[int](), list[Collective](), 0
@@ -89,8 +89,8 @@ def held_bytes(problem: Problem, plan: Plan) -> float:
             break
         used = {
             home
-            for home, layers in zip(homes, problem.tied, strict=True)
-            if any(part.first <= layer <= part.last for layer in layers)
+            for home, weight in zip(homes, problem.tied, strict=True)
+            if any(part.first <= layer <= part.last for layer in weight.layers)
         }
         assert {at, *used} <= parameters
         if work.lane == "backward":

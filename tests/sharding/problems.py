@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.clusters.cluster import Name
+from workbench.profiles import Tied
 from workbench.sharding import Plan, Problem
 
 
@@ -25,7 +26,7 @@ def random_problem(seed: int) -> Problem:
         for pair in permutations(range(nodes), 2)
     }
     sizes = rng.integers(1, 200_000, layers) * (rng.random(layers) < 0.8)
-    tied = ((1, layers),) if layers > 1 and seed % 3 == 0 else ()
+    tied = (Tied(0, (1, layers)),) if layers > 1 and seed % 3 == 0 else ()
     return Problem(
         forward_s=forward_s,
         backward_s=backward_s,

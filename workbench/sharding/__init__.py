@@ -6,7 +6,7 @@ stage 0 gradients are all-reduced in buckets: Li et al., "PyTorch Distributed", 
 
 from __future__ import annotations
 
-from workbench.sharding.costs import Problem, ends_s, iteration_s, memory_bytes, sent_bytes
+from workbench.sharding.costs import Problem, ends_s, iteration_s, needed_bytes, sent_bytes
 from workbench.sharding.planners import PLANNERS
 from workbench.sharding.schedules import Plan
 from workbench.sharding.training import Setup, train
@@ -18,7 +18,7 @@ __all__ = [
     "Setup",
     "ends_s",
     "iteration_s",
-    "memory_bytes",
+    "needed_bytes",
     "sent_bytes",
     "train",
 ]

@@ -25,15 +25,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """Program of a node, the same in every iteration.
+class Worker:
+    """Program of a node; without a replica it moves bytes and charges time only.
 
     Attributes
     ----------
+    order
+        Operations of an iteration, the same in each.
     group
         All nodes, in the order of sums.
     seconds
-        Of each computation at the node's speed of 1.
+        Seconds of each computation at the node's speed of 1.
     """
 
     order: Sequence[Operation]
@@ -41,34 +43,13 @@ class Job:
     group: Sequence[int]
     seconds: Mapping[Compute, float]
     iterations: int
-
-    @classmethod
-    def of(
-        cls, problem: Problem, plan: Plan, node: int, iterations: int, speed: float = 1.0
-    ) -> Job:
-        """The job of a node; its seconds in the problem are those at `speed`."""
-        buckets = problem.buckets(plan)
-        order = operations(plan.stage, buckets, problem.accumulate)
-        seconds = {
-            work: float(problem.seconds(plan, work)[node]) * speed
-            for work in order
-            if isinstance(work, Compute)
-        }
-        return cls(order, buckets, range(problem.nodes), seconds, iterations)
-
-
-@dataclass(frozen=True, eq=False)
-class Worker:
-    """Program of a node; without a replica it moves bytes and charges time only."""
-
-    job: Job
     replica: Synchronized[Replica] | None = None
 
     async def __call__(self, context: Context) -> None:
         """Do all iterations."""
-        for iteration in range(self.job.iterations):
+        for iteration in range(self.iterations):
             collectives: list[Task[None]] = []
-            for operation in self.job.order:
+            for operation in self.order:
                 if isinstance(operation, Compute):
                     if operation.after:
                         await collectives[operation.after - 1]
@@ -81,7 +62,7 @@ class Worker:
                 await collectives[-1]
 
     async def _compute(self, context: Context, iteration: int, work: Compute) -> None:
-        cost_s, bucket = self.job.seconds[work], self.job.buckets[work.bucket]
+        cost_s, bucket = self.seconds[work], self.buckets[work.bucket]
         label = "" if work.lane == "update" else f"{bucket.first}-{bucket.last}"
         if self.replica is None:
             await context.compute(_nothing, cost_s=cost_s, lane=work.lane, label=label)
@@ -102,7 +83,7 @@ class Worker:
         """Take part in a collective after the one before it; computation goes on meanwhile."""
         if before is not None:
             await before
-        group, size_bytes = self.job.group, self.job.buckets[work.bucket].size_bytes
+        group, size_bytes = self.group, self.buckets[work.bucket].size_bytes
         replica = None if self.replica is None else self.replica.value
         if work.kind == ALL_GATHER:
             value = None if replica is None else replica.parameters(work.bucket)
@@ -123,11 +104,28 @@ class Worker:
             self.replica.value.warm_up()
 
 
+def worker(
+    problem: Problem,
+    plan: Plan,
+    node: int,
+    *,
+    iterations: int,
+    replica: Synchronized[Replica] | None = None,
+) -> Worker:
+    """Program of a node under a plan."""
+    buckets = problem.buckets(plan)
+    order = operations(plan.stage, buckets, problem.accumulate)
+    seconds = {
+        work: float(problem.seconds(plan, work)[node])
+        for work in order
+        if isinstance(work, Compute)
+    }
+    return Worker(order, buckets, range(problem.nodes), seconds, iterations, replica)
+
+
 def dry_run(problem: Problem, plan: Plan, iterations: int) -> list[Program]:
     """Programs of all nodes, without learning, on nodes of speed 1."""
-    return [
-        Worker(Job.of(problem, plan, node, iterations=iterations)) for node in range(problem.nodes)
-    ]
+    return [worker(problem, plan, node, iterations=iterations) for node in range(problem.nodes)]
 
 
 def _nothing() -> None:

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from workbench.profiles import Tied
+from workbench.sharding.collective_costs import ROUNDS
 from workbench.utils.checks import UserError, at_least, check_fields, check_whole, listed
 
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER = "all-reduce", "reduce-scatter", "all-gather"
 
 IN_FLIGHT = 2
-"""Buckets of whole gradients at a time in stages 2 and 3: one computed, one reduced."""
+"""Buckets with whole gradients at a time in stages 2 and 3: one computed, one reduced."""
 
 
 class Bucket(NamedTuple):
@@ -62,15 +64,15 @@ class Plan:
         object.__setattr__(self, "cuts", cuts)
 
     def buckets(
-        self, param_bytes: Sequence[float], tied: Iterable[Sequence[int]] = ()
+        self, param_bytes: Sequence[float], tied: Iterable[Tied] = ()
     ) -> tuple[Bucket, ...]:
-        """The buckets of a model, first layer first; `tied` are layers that share a weight."""
+        """Return the buckets of a model, first layer first."""
         layers = len(param_bytes)
         if self.cuts and self.cuts[-1] >= layers:
             raise UserError(
                 f"cuts are {self.cuts}; a model of {layers} layers is cut behind 1 to {layers - 1}"
             )
-        weights = [(min(used), max(used)) for used in tied]
+        weights = [(min(weight.layers), max(weight.layers)) for weight in tied]
         return tuple(
             Bucket(
                 low + 1,
@@ -102,10 +104,14 @@ class Collective(NamedTuple):
     kind: str
     bucket: int
 
+    @property
+    def rounds(self) -> int:
+        """Exchanges of shares among all nodes that it consists of."""
+        return len(ROUNDS) if self.kind == ALL_REDUCE else 1
+
     def __str__(self) -> str:
-        return (
-            f"{ {ALL_GATHER: 'G', REDUCE_SCATTER: 'R', ALL_REDUCE: 'A'}[self.kind] }{self.bucket}"
-        )
+        letter = {ALL_GATHER: "G", REDUCE_SCATTER: "R", ALL_REDUCE: "A"}[self.kind]
+        return f"{letter}{self.bucket}"
 
 
 Operation = Compute | Collective

@@ -16,7 +16,7 @@ from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Program, Synchronized
 from workbench.sharding.costs import Problem
 from workbench.sharding.learning import Replica
-from workbench.sharding.programs import Job, Worker
+from workbench.sharding.programs import worker
 from workbench.sharding.schedules import Plan
 from workbench.training import RunOptions, Trained
 from workbench.training.data_parallel import (
@@ -87,7 +87,7 @@ class Setup(training.Setup):
             update_s=update_s,
             param_bytes=self.profile.table["param_bytes"].to_numpy(),
             links={(a, b): link for (a, b), link in self.cluster.links.items()},
-            tied=tuple(weight.layers for weight in self.profile.tied),
+            tied=self.profile.tied,
             optimiser_vectors=float(self.sgd.momentum > 0),
         )
 
@@ -107,7 +107,7 @@ class Setup(training.Setup):
         programs: list[Program] = []
         for node, name in enumerate(self.cluster.names):
             own = flat.replica()
-            worker = WorkerReplica(
+            learner = WorkerReplica(
                 flat=own,
                 dataset=self.dataset,
                 batches=batches[node],
@@ -119,7 +119,7 @@ class Setup(training.Setup):
                 layerwise=LayerwiseModel(own, pieces.on(own.module), self.objective),
             )
             replica = Replica(
-                worker=worker,
+                worker=learner,
                 stage=how.stage,
                 buckets=buckets,
                 place=node,
@@ -127,8 +127,8 @@ class Setup(training.Setup):
                 sgd=self.sgd,
                 labels=labels,
             )
-            job = Job.of(problem, how, node, iterations=ends[-1])
-            programs.append(Worker(job, Synchronized(replica, parallel=parallel)))
+            shared = Synchronized(replica, parallel=parallel)
+            programs.append(worker(problem, how, node, iterations=ends[-1], replica=shared))
         epochs = DataParallelEpochs(flat, self.dataset, count, labels, self.objective)
         return DataParallelPrograms(
             self, self.cluster, programs, epochs, ends, losses=epochs.losses

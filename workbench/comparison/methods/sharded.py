@@ -23,7 +23,7 @@ from workbench.comparison.problem import Problem
 from workbench.comparison.routes import Pair, at_beginning, link_bps
 from workbench.sharding import Plan as Sharding
 from workbench.sharding import Problem as ShardedProblem
-from workbench.sharding import memory_bytes
+from workbench.sharding import needed_bytes
 from workbench.sharding.costs import lacking, steady
 from workbench.sharding.planners import plans
 from workbench.sharding.programs import dry_run
@@ -78,7 +78,7 @@ def costs_of(problem: Problem, nodes: Sequence[int], cluster: Cluster) -> Sharde
         param_bytes=problem.profile.table["param_bytes"].to_numpy(),
         links=_equal_shares(cluster),
         accumulate=problem.accumulate,
-        tied=tuple(weight.layers for weight in problem.profile.tied),
+        tied=problem.profile.tied,
         other_bytes=np.array(other),
         memory_bytes=np.array([np.inf if limit is None else limit for limit in limits]),
     )
@@ -124,7 +124,7 @@ def _planned(
     memory = None
     if problem.memory is not None and sharding.stage:
         limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
-        by_node = zip(nodes, memory_bytes(sharded, sharding).tolist(), limits, strict=True)
+        by_node = zip(nodes, needed_bytes(sharded, sharding).tolist(), limits, strict=True)
         memory = {
             node: NodeMemory(size, None if limit is None else size <= limit)
             for node, size, limit in by_node

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from workbench.profiles import profile_model
-from workbench.sharding.ring import Bucket, buckets
+from workbench.sharding.collective_costs import Bucket, buckets
 from workbench.utils.checks import choose
 
 

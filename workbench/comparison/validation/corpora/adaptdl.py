@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from workbench.comparison.validation.corpus import Constants, Corpus, Values
 from workbench.comparison.validation.networks import gradient_buckets
-from workbench.sharding.ring import expected_largest, overlapped_s, ring_s
+from workbench.sharding.collective_costs import overlapped_s, ring_s
 from workbench.utils.checks import UserError
 
 IMAGE_SIDES = tuple(range(320, 609, 32))
@@ -48,13 +48,13 @@ def predict(rows: pl.DataFrame, constants: Constants) -> Values:
             [constants["server_gbytes_per_s"], stream * constants["pair_over_stream"]],
             stream,
         )
-        step_s = 1e-6 * np.where(servers == 1, constants["server_us"], constants["stream_us"])
+        overhead_s = 1e-6 * np.where(servers == 1, constants["server_us"], constants["stream_us"])
         compute_s = group["compute_s"].to_numpy() * _slowest(str(model), group, constants)
         seconds[group["at"].to_numpy()] = overlapped_s(
             compute_s,
             constants["first_gradient"] * compute_s,
             gradient_buckets(str(model)),
-            partial(ring_s, workers=replicas, bytes_per_s=1e9 * rate, step_s=step_s),
+            partial(ring_s, workers=replicas, bytes_per_s=1e9 * rate, overhead_s=overhead_s),
         )
     return seconds
 
@@ -75,8 +75,11 @@ def _slowest(model: str, group: pl.DataFrame, constants: Constants) -> Values:
 
 @cache
 def _largest(values: tuple[float, ...], most: int = 64) -> Values:
-    """`expected_largest` by the number of replicas."""
-    return expected_largest(np.arange(most + 1), values)
+    """Mean of the largest of 0 to `most` draws from equally likely values."""
+    below = np.arange(len(values) + 1) / len(values)
+    powers = below ** np.arange(most + 1)[:, None]
+    largest: Values = np.diff(powers) @ np.sort(np.asarray(values, dtype=np.float64))
+    return largest
 
 
 CORPUS = Corpus(

@@ -10,7 +10,7 @@ import polars as pl
 
 from workbench.comparison.validation.corpus import Constants, Corpus, Values
 from workbench.comparison.validation.networks import gradient_buckets
-from workbench.sharding.ring import overlapped_s, ring_s
+from workbench.sharding.collective_costs import overlapped_s, ring_s
 from workbench.utils.checks import UserError
 
 MIXED = (pl.col("gpu") == "v100") & pl.col("same_server")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sharding.test_collectives import averaged, mesh
-from workbench.sharding.ring import Bucket, buckets, expected_largest, overlapped_s, ring_s
+from workbench.sharding.collective_costs import Bucket, buckets, overlapped_s, ring_s
 
 
 def test_ring_takes_what_a_simulated_all_reduce_over_the_same_uplinks_takes() -> None:
