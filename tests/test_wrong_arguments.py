@@ -117,12 +117,19 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     Chain: [{"batch": 0}, {"bits": 0}, {"bits": 24}],
     Pool: [{"nodes": (Node(1e9), 1e9)}],
     pipelines.Plan: [
-        *({"microbatches": 0}, {"in_flight": (2, 1)}, {"in_flight": (0,)}, {"recompute": (1,)}),
+        *(
+            {"microbatches": 0},
+            {"in_flight": (2, 1)},
+            {"in_flight": (0,)},
+            {"recompute": (1,)},
+            {"recompute": np.ones((1, 2), bool)},
+            {"recompute": [[True]]},
+        ),
         *({"stages": stages} for stages in ((), ((2, 3, ((0, 4),)),), ((1, 2, ((0, 0),)),))),
         {"stages": ((1, 2, ((0, 1, 2),)),)},
     ],
     pipelines.Problem: [
-        *({"batch": 0}, {"first_trained": 0}, {"param_bytes": (1, 2, 3)}, {"frozen_bytes": (1,)}),
+        *({"batch": 0}, {"first_trained": 0}, {"param_bytes": (1, 2, 3)}, {"output_bytes": (1,)}),
         *({"tied": ((3, (1, 2)),)}, {"tied": ((1, (1, 3)),)}, {"memory_bytes": (1,)}),
         *({"tied": (weight,)} for weight in ((1,), (1, ()), (1, 5), ("1", (1, 2)), (1, (1, 2), 3))),
         {"first_trained": 3},

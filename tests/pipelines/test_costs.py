@@ -11,7 +11,8 @@ from tests.pipelines.problems import chain, drawn, owned, some_plan, uniform
 from workbench.clusters import Link
 from workbench.pipelines import Tied, iteration, orders
 from workbench.pipelines.bounds import bound_s
-from workbench.pipelines.costs import Shared, timeline
+from workbench.pipelines.longest_path import timeline
+from workbench.pipelines.problems import Shared
 from workbench.utils.checks import UserError
 
 

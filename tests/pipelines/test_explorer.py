@@ -2,7 +2,8 @@
 
 import pytest
 
-from workbench.pipelines.costs import iteration, reductions
+from workbench.pipelines import iteration
+from workbench.pipelines.costs import reductions
 from workbench.pipelines.explorer import ORDERS, SHARED, Setting, balanced, draw, problem_of, table
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.sharding.test_collectives import averaged, mesh
 from workbench.sharding.collective_costs import Bucket, buckets, overlapped_s, ring_s
+from workbench.utils.checks import UserError
 
 
 def test_ring_takes_what_a_simulated_all_reduce_over_the_same_uplinks_takes() -> None:
@@ -48,5 +50,15 @@ def test_overlap_is_never_slower_than_averaging_afterwards() -> None:
     assert (step_s >= np.maximum(compute_s, reduce_s(60e6))).all()
 
 
-def test_largest_of_two_dice() -> None:
-    assert expected_largest([1, 2], [1, 2, 3, 4, 5, 6]) == pytest.approx([3.5, 161 / 36])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"workers": count} for count in (-1, 0, [2, 0], "three", float("nan"))),
+        *({"bytes_per_s": 0}, {"size_bytes": -1.0}, {"overhead_s": -0.1}),
+    ],
+)
+def test_rings_of_no_workers_or_rates_are_refused(change: dict[str, Any]) -> None:
+    good: dict[str, Any] = {"size_bytes": 60, "workers": 3, "bytes_per_s": 10}
+    ((name, _),) = change.items()
+    with pytest.raises(UserError, match=f"^{name} is .*"):
+        ring_s(**{**good, **change})

@@ -7,24 +7,24 @@ Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training"
 from __future__ import annotations
 
 from workbench.pipelines.asynchronous import Steady, steady
-from workbench.pipelines.costs import Iteration, Problem, iteration, timeline
+from workbench.pipelines.longest_path import Iteration, iteration, timeline
 from workbench.pipelines.memory import StageMemory, stage_memory
 from workbench.pipelines.planners import PLANNERS
-from workbench.pipelines.problems import problem_of
-from workbench.pipelines.schedules import Plan, Stage, Step, orders
+from workbench.pipelines.problems import Problem, problem_of
+from workbench.pipelines.schedules import Pass, Plan, Stage, orders
 from workbench.pipelines.training import Setup, Trained, train
 from workbench.profiles import Tied
 
 __all__ = [
     "PLANNERS",
     "Iteration",
+    "Pass",
     "Plan",
     "Problem",
     "Setup",
     "Stage",
     "StageMemory",
     "Steady",
-    "Step",
     "Tied",
     "Trained",
     "iteration",

@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import NamedTuple
 
-from workbench.clusters import Link, Schedule
-from workbench.pipelines.costs import Problem, reductions, samples_sent, step_s, update_s
-from workbench.pipelines.schedules import Plan, Step, transfers
+from workbench.pipelines.costs import (
+    fastest_bps,
+    least_arrival_s,
+    pass_s,
+    reductions,
+    samples_sent,
+    transfer_bytes,
+    update_s,
+)
+from workbench.pipelines.problems import Problem
+from workbench.pipelines.schedules import Pass, Plan, transfers
+from workbench.sharding.collective_costs import ROUNDS
 
 
 def bound_s(problem: Problem, plan: Plan) -> float:
@@ -23,7 +32,7 @@ def bound_s(problem: Problem, plan: Plan) -> float:
     stages, count, trained = plan.stages, plan.microbatches, problem.first_trained
     forward, backward = (
         [
-            [step_s(problem, plan, node, Step(s, 0, back)) for node in stage.nodes]
+            [pass_s(problem, plan, node, Pass(s, 0, back)) for node in stage.nodes]
             for s, stage in enumerate(stages)
         ]
         for back in (False, True)
@@ -65,16 +74,15 @@ def network_s(problem: Problem, plan: Plan) -> float:
     for ends, size in samples_sent(problem, plan).items():
         sent[ends].append(size)
     for number, stage in enumerate(plan.stages[:-1]):
-        before, after = Step(number, 0, False), Step(number + 1, 0, False)
-        size = float(problem.output_bytes[stage.last - 1])
-        for each in transfers(plan, before, after):
-            ends, rows = (each.sender, each.receiver), each.stop - each.start
+        forward = Pass(number, 0, False)
+        for transfer in transfers(plan, forward, forward.after):
+            ends = transfer.sender, transfer.receiver
             ways = (ends, ends[::-1]) if stage.last >= problem.first_trained else (ends,)
             for way in ways if ends[0] != ends[1] else ():
-                sent[way] += [size * rows] * plan.microbatches
-    for nodes, size in reductions(problem, plan):
-        for pair in permutations(nodes, 2):
-            sent[pair] += [size / len(nodes)] * 2
+                sent[way] += [transfer_bytes(problem, plan, transfer)] * plan.microbatches
+    for reduction in reductions(problem, plan):
+        for pair in permutations(reduction.nodes, 2):
+            sent[pair] += [reduction.share_bytes] * len(ROUNDS)
     return busiest_s(problem, sent)
 
 
@@ -103,51 +111,34 @@ class _Cut(NamedTuple):
 
 
 def _cut(problem: Problem, plan: Plan, number: int) -> _Cut:
-    before, after = Step(number, 0, False), Step(number + 1, 0, False)
-    ways = [_seconds(problem, plan, before, after)]
+    passes = [Pass(number, 0, False)]
     if plan.stages[number].last >= problem.first_trained:
-        ways.append(_seconds(problem, plan, after, before))
+        passes.append(Pass(number + 1, 0, True))
+    ways = [_seconds(problem, plan, pass_) for pass_ in passes]
     firsts_s = [min(arrives_s for arrives_s, _ in way) for way in ways]
     return _Cut(firsts_s[0], sum(firsts_s[1:]), max(busy_s for way in ways for _, busy_s in way))
+
+
+def _seconds(problem: Problem, plan: Plan, pass_: Pass) -> list[tuple[float, float]]:
+    """Seconds until each message of a pass arrives, and seconds on its link."""
+    seconds = []
+    for transfer in transfers(plan, pass_, pass_.after):
+        ends = transfer.sender, transfer.receiver
+        arrives_s = least_arrival_s(problem, *ends, transfer_bytes(problem, plan, transfer))
+        link = problem.links.get(ends)
+        seconds.append((arrives_s, arrives_s - (0.0 if link is None else link.latency_s)))
+    return seconds
 
 
 def _ends_s(problem: Problem, plan: Plan) -> dict[int, float]:
     """Seconds of each node from its last pass to the end of its update, at least."""
     ends_s = {node: update_s(problem, plan, node) for node in plan.nodes}
-    for nodes, size in reductions(problem, plan):
-        share = size / len(nodes)
-        for node in nodes:
+    for reduction in reductions(problem, plan):
+        share = reduction.share_bytes
+        for node in reduction.nodes:
             ends_s[node] += max(
-                arrival_s(problem, node, other, share) + arrival_s(problem, other, node, share)
-                for other in nodes
-                if other != node
+                least_arrival_s(problem, node, other, share)
+                + least_arrival_s(problem, other, node, share)
+                for other in reduction.others(node)
             )
     return ends_s
-
-
-def _seconds(problem: Problem, plan: Plan, step: Step, after: Step) -> list[tuple[float, float]]:
-    """Seconds until each message of a step arrives, and seconds on its link."""
-    size = float(problem.output_bytes[plan.stages[min(step.stage, after.stage)].last - 1])
-    found = []
-    for each in transfers(plan, step, after):
-        ends = each.sender, each.receiver
-        arrives_s = arrival_s(problem, *ends, size * (each.stop - each.start))
-        link = problem.links.get(ends)
-        found.append((arrives_s, arrives_s - (0.0 if link is None else link.latency_s)))
-    return found
-
-
-def arrival_s(problem: Problem, source: int, target: int, size_bytes: float) -> float:
-    """Seconds until a message arrives, at the best where the bandwidth changes."""
-    if source == target:
-        return 0.0
-    link = problem.links.get((source, target))
-    if link is None:
-        return math.inf
-    return link.overhead_s + 8 * size_bytes / fastest_bps(link) + link.latency_s
-
-
-def fastest_bps(link: Link) -> float:
-    """Bandwidth of a link, at the best where that changes."""
-    rate = link.bandwidth
-    return max(rate.values) if isinstance(rate, Schedule) else rate

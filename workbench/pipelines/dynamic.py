@@ -1,4 +1,10 @@
-"""Dynamic programmes over layers and nodes: ours for a step with its flush, and PipeDream's."""
+"""Dynamic programmes over layers and nodes: ours for a step with its flush, and PipeDream's.
+
+PipeDream's (Narayanan et al. 2019, Sec. 3.1) minimises the slowest stage. With a flush the way of
+the first and the last micro-batch counts as well, as in DAPPLE (Fan et al. 2021) and Alpa (Zheng et
+al. 2022); Asteroid (Ye et al. 2024) and Sailor (Strati et al. 2025) plan for unlike nodes and their
+memory.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.pipelines.bounds import arrival_s, busiest_s
-from workbench.pipelines.costs import FloatArray, Problem
+from workbench.pipelines.bounds import busiest_s
+from workbench.pipelines.costs import least_arrival_s
 from workbench.pipelines.partitions import Partition, Search, Variant
+from workbench.pipelines.problems import Problem
+from workbench.sharding.collective_costs import ROUNDS
+from workbench.sharding.problem import FloatArray
 from workbench.utils.checks import check_kind
 
 WORSE = 2
@@ -20,15 +29,22 @@ WORSE = 2
 
 
 class Replicas(NamedTuple):
-    """Seconds of replicas by layers l + 1 to l', (L + 1, L + 1).
+    """Seconds of the replicas of a stage, by its layers l + 1 to l', shape (L + 1, L + 1).
 
-    Those of a sample in a micro-batch, of a sample where the forward pass is repeated, and of the
-    step's end, when gradients are averaged and weights updated; `shares` are the replicas' shares
-    of the samples.
+    Attributes
+    ----------
+    sample_s
+        Seconds of a sample, forward and backward, where replicas share samples.
+    recomputed_s
+        Seconds of a sample where the forward pass is repeated.
+    end_s
+        Seconds of the step's end, when gradients are averaged and weights updated.
+    shares
+        Shares of the samples, by replica.
     """
 
-    pass_s: FloatArray
-    again_s: FloatArray
+    sample_s: FloatArray
+    recomputed_s: FloatArray
     end_s: FloatArray
     shares: FloatArray
 
@@ -47,7 +63,7 @@ class Times:
         self.cut_s = cache(self._cut_s)
 
     def replicas(self, nodes: tuple[int, ...], samples: int) -> Replicas:
-        """Seconds of replicas with micro-batches of so many samples."""
+        """Seconds of replicas with micro-batches of this many samples."""
         return self.of_replicas(nodes, samples if self.has_fixed else 1)
 
     def _replicas(self, nodes: tuple[int, ...], samples: int) -> Replicas:
@@ -59,7 +75,8 @@ class Times:
         if len(nodes) > 1:
             lines = [self.line_s(*pair) for pair in permutations(nodes, 2)]
             fixed_s, byte_s = (max(values) for values in zip(*lines, strict=True))
-            end_s += 2 * (fixed_s + byte_s * _between(sums.param_bytes) / len(nodes))
+            share_s = fixed_s + byte_s * _between(sums.param_bytes) / len(nodes)
+            end_s += len(ROUNDS) * share_s
         speeds = 1 / np.maximum((forward_s + backward_s)[:, -1], 1e-300)
         return Replicas(
             _together(forward_s + backward_s),
@@ -72,20 +89,20 @@ class Times:
         """Seconds of a micro-batch by layers; infinite where it does not fit."""
         search, replicas, count = self.search, self.replicas(nodes, samples), len(nodes)
         if samples < count:
-            return np.full_like(replicas.pass_s, math.inf)
+            return np.full_like(replicas.sample_s, math.inf)
         each = math.ceil(samples / count) * count if search.equal else samples
-        seconds = each * replicas.pass_s
+        seconds = each * replicas.sample_s
         if search.needed is None:
             return seconds
         for node, share in zip(nodes, np.ceil(samples * replicas.shares - 1e-9), strict=True):
-            fitting = search.frontier(node, int(share), depth, again=False)
-            again = search.frontier(node, int(share), depth, again=True)
-            again_s = np.where(again, each * replicas.again_s, math.inf)
-            seconds = np.where(fitting, seconds, np.maximum(seconds, again_s))
+            fitting = search.frontier(node, int(share), depth, recompute=False)
+            recomputing = search.frontier(node, int(share), depth, recompute=True)
+            longer_s = np.where(recomputing, each * replicas.recomputed_s, math.inf)
+            seconds = np.where(fitting, seconds, np.maximum(seconds, longer_s))
         return seconds
 
     def _samples_s(self, nodes: tuple[int, ...]) -> float:
-        """Seconds in which nodes of the first stage get the samples of a step."""
+        """Seconds in which links carry the samples of a step to the nodes of the first stage."""
         problem = self.search.problem
         each_bytes = problem.batch * problem.sample_bytes / len(nodes)
         sent = {
@@ -97,13 +114,13 @@ class Times:
         return busiest_s(problem, sent)
 
     def _cut_s(self, source: int, target: int, rows: float) -> FloatArray:
-        """Seconds until a message of these samples is there and one is back, by cut."""
+        """Seconds of a message of these samples to the next stage and of one back, by cut."""
         fixed_s, byte_s = np.add(self.line_s(source, target), self.line_s(target, source))
         return np.asarray(fixed_s + byte_s * rows * self.sizes)
 
 
 class Floor:
-    """Seconds that no step of a partition can be faster than, whatever its schedule and samples.
+    """Lower bound on the seconds of a step of a partition, for any schedule and samples.
 
     A first micro-batch comes through the stages before each, and the last one goes back through
     them; between the two, the stage passes all, in as long as if its replicas ended together. It is
@@ -123,8 +140,8 @@ class Floor:
         first, way_s, longest_s = 0, 0.0, 0.0
         last_stage = len(partition.lasts) - 1
         for number, (last, nodes) in enumerate(zip(*partition, strict=True)):
-            pass_s, first_s = self.of_group(nodes)
-            longest_s = max(longest_s, way_s + batch * pass_s[first][last])
+            sample_s, first_s = self.of_group(nodes)
+            longest_s = max(longest_s, way_s + batch * sample_s[first][last])
             if number < last_stage:
                 ahead_s, behind_s = self.of_cut(nodes, partition.groups[number + 1])
                 size = self.sizes[last - 1]
@@ -138,7 +155,7 @@ class Floor:
 
         Both are by layers l + 1 to l', forward and backward.
         """
-        pass_s = self.times.replicas(nodes, self.samples).pass_s
+        sample_s = self.times.replicas(nodes, self.samples).sample_s
         fewest = self.samples if len(nodes) == 1 else 1
         sums, rows = self.problem.sums, list(nodes)
         first_s = sum(
@@ -148,7 +165,7 @@ class Floor:
                 (sums.backward_s, sums.backward_fixed_s),
             )
         )
-        return pass_s.tolist(), np.asarray(first_s).tolist()
+        return sample_s.tolist(), np.asarray(first_s).tolist()
 
     def _of_cut(
         self, before: tuple[int, ...], after: tuple[int, ...]
@@ -167,11 +184,11 @@ class Floor:
 
 
 def line_s(problem: Problem, source: int, target: int) -> tuple[float, float]:
-    """Seconds of a message: fixed ones, and those of each byte."""
-    fixed_s = arrival_s(problem, source, target, 0.0)
+    """Fixed seconds of a message, and seconds of each byte."""
+    fixed_s = least_arrival_s(problem, source, target, 0.0)
     if fixed_s == math.inf:
         return math.inf, 0.0
-    return fixed_s, (arrival_s(problem, source, target, 1e9) - fixed_s) / 1e9
+    return fixed_s, (least_arrival_s(problem, source, target, 1e9) - fixed_s) / 1e9
 
 
 def _between(sums: FloatArray) -> FloatArray:
@@ -196,14 +213,19 @@ def dynamic(
     """Partitions along an order of nodes, the best one of each number of stages.
 
     A dynamic programme in the form of PipeDream's (Narayanan et al. 2019, Sec. 3.1), from the last
-    stage to the first. A(k, l, p), the layers behind l in k stages on the nodes from place p on, is
+    stage to the first. A(k, l, p), seconds of the layers behind l in k stages on the nodes from
+    place p on, is
 
-        min over l' and q of  max(T(l, l', p, q) + C(l', q) + A(k - 1, l', q),  M T(l, l', p, q))
+        A(0, L, p) = 0
+        A(k, l, p) = min over l' > l and q > p of
+            max( T(l, l', p, q) + max( C(l', q) + A(k - 1, l', q),  M C(l', q) / 2 ),
+                 M T(l, l', p, q) + E(l, l', p, q) )
 
-    with T a stage's seconds a micro-batch, and C those of its messages there and back: the way of
-    a micro-batch to the slowest stage and back, and what that computes. The step's end, gradients
-    and update, is added to the second term. Nodes at either end of the order may be left out.
-    PipeDream, which does not flush, has no first term.
+    with T the seconds of a micro-batch in layers l + 1 to l' on nodes p to q - 1, C those of its
+    messages behind layer l' and back, and E those of the step's end: gradients and update. The
+    first term is the way of a micro-batch to the slowest stage and back, and what that computes,
+    the second a stage that never waits. PipeDream, which does not flush, has no first term. Nodes
+    at either end of the order may be left out.
     With a `head`, the layers up to it are on the nodes of the last stage. With `most`, stages have
     memory for that many micro-batches in flight, but are taken to be as fast as with all.
     """
@@ -214,7 +236,7 @@ def dynamic(
     best = np.full((layers + 1, nodes + 1), math.inf)  # A(k - 1, l, p)
     best[layers] = 0.0
     choices: list[dict[tuple[int, int], tuple[int, int]]] = []
-    found: list[Partition] = []
+    partitions: list[Partition] = []
     least: list[float] = []  # by number of stages
     stretches = list(combinations(range(nodes + 1), 2))  # places p and q of an order
     groups = {(p, q): tuple(sorted(order[p:q])) for p, q in stretches}
@@ -229,7 +251,7 @@ def dynamic(
             group = groups[p, q]
             stage_s = times.stage_s(group, samples, depth if search.needed else 0)
             if stages == 1:
-                stage_s = stage_s + samples * times.replicas(group, samples).pass_s[0, head]
+                stage_s = stage_s + samples * times.replicas(group, samples).sample_s[0, head]
             ahead_s = best[:, q]
             if stages > 1:
                 cut_s = times.cut_s(order[q - 1], order[q], samples / (q - p))
@@ -249,11 +271,11 @@ def dynamic(
         choices.append(choice)
         place = int(best[head].argmin())
         if best[head, place] < math.inf and (stages > 1 or not head):
-            found.append(_partition(groups, choices, head, place))
+            partitions.append(_partition(groups, choices, head, place))
             least.append(float(best[head, place]))
             if least.index(min(least)) < len(least) - WORSE:
                 break
-    return found
+    return partitions
 
 
 @cache
@@ -279,7 +301,10 @@ def _partition(
 
 
 def pipedream_stages(problem: Problem) -> list[tuple[int, int, int]]:
-    """First and last layer and replicas of each stage of PipeDream's plan."""
+    """First and last layer and replicas of each stage of PipeDream's plan.
+
+    The recurrence of `planners.pipedream`, over the layers 1 to j and m machines.
+    """
     check_kind("problem", problem, Problem, "a pipelines.Problem")
     layers, machines = problem.layers, problem.nodes
     sums = problem.sums

@@ -1,4 +1,4 @@
-"""The explorer of pipelines: a step's timeline with its bubble, and its rate beside one node's."""
+"""Explorer of pipelines: a step's timeline with its bubble, and its rate beside one node's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from workbench import figures
 from workbench.clusters import Link
 from workbench.figures import parts
 from workbench.pipelines import problems
-from workbench.pipelines.costs import Problem, iteration, timeline
+from workbench.pipelines.longest_path import iteration, timeline
+from workbench.pipelines.problems import Problem
 from workbench.pipelines.schedules import Plan, Stage
 from workbench.profiles import LayerTimes, profile_model
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
@@ -70,7 +71,7 @@ SHARED = Shared(
 
 
 def problem_of(setting: Setting) -> Problem:
-    """The model on equal nodes that are linked with each other."""
+    """Problem of the model on equal nodes that are linked with each other."""
     profile, nodes = profile_model(setting.model), setting.workers
     times = LayerTimes.from_flops(profile, flops_per_s=GFLOPS * 1e9, batch_size=1)
     link = Link(setting.bandwidth_mbps * 1e6, overhead_s=OVERHEAD_S)
@@ -79,7 +80,7 @@ def problem_of(setting: Setting) -> Problem:
 
 
 def balanced(problem: Problem, microbatches: int, schedule: str) -> Plan:
-    """A plan with stages of about the same time, one on each node.
+    """Plan with stages of about the same time, one on each node.
 
     Layers up to the first use of a weight that a later layer shares are a stage of their own, on
     the last node. So no gradient of a shared weight is sent.
@@ -108,7 +109,7 @@ def balanced(problem: Problem, microbatches: int, schedule: str) -> Plan:
 
 
 def _cheapest(problem: Problem, head: int, distances_s: NDArray[np.float64]) -> int:
-    """The last layer of a stage: of the `NEAR` nearest to its share, that with the fewest bytes."""
+    """Last layer of a stage: of the `NEAR` nearest to its share, the one with the fewest bytes."""
     nearest = head + 1 + np.argsort(distances_s, kind="stable")[:NEAR]
     return int(min(nearest.tolist(), key=lambda layer: problem.output_bytes[layer - 1]))
 
@@ -135,7 +136,7 @@ def table(setting: Setting) -> pl.DataFrame:
 
 
 def draw(setting: Setting) -> dict[str, Any]:
-    """One step as a timeline, and rates over that of one node by number of micro-batches."""
+    """Draw one step as a timeline, and rates over that of one node by number of micro-batches."""
     problem, rates = problem_of(setting), table(setting)
     count = counts(setting.batch_size, setting.microbatches)[-1]
     plan = balanced(problem, count, setting.schedule)

@@ -1,10 +1,10 @@
-"""The learning behind a pipeline: true activations, true gradients, the same step.
+"""Learning in a pipeline: true activations, true gradients, the step of one machine.
 
 The gradient of the mean loss over a batch is the sum over its micro-batches, each weighted by its
 labels: what one machine accumulates over the same micro-batches. Sums of several replicas round
 otherwise. Batch normalisation sees the samples of a micro-batch that are on one node. What layers
-draw (dropout) depends on step, micro-batch, layer and first row alone, so on no plan with one
-replica a stage.
+draw (dropout) depends on step, micro-batch, layer and first row alone: plans with one replica a
+stage draw the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.pipelines.schedules import Plan, Step
+from workbench.pipelines.schedules import Pass, Plan, Stage
 from workbench.training import (
     CLASSES,
     Epochs,
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 
 class Learner:
-    """A node's side of the learning; here it learns nothing, where only bytes move."""
+    """Learning of a node; this base learns nothing, so that only bytes move."""
 
     def begin(self, iteration: int) -> None:
         """Begin a step with gradients of 0."""
 
-    def forward(self, step: Step, features: Any) -> Any:
+    def forward(self, pass_: Pass, features: Any) -> Any:
         """Features behind the stage; None stands for the samples before the first stage."""
 
-    def backward(self, step: Step, gradient: Any) -> Any:
+    def backward(self, pass_: Pass, gradient: Any) -> Any:
         """Gradient before the stage; None stands for that of the loss, behind the last stage."""
 
     def rows(self, tensors: Any, rows: slice) -> Any:
@@ -55,10 +55,10 @@ class Learner:
         """All parts in their order."""
 
     def gradients(self, number: int) -> Any:
-        """Vector of the gradients that are summed in a reduction."""
+        """Vector of the gradients in an all-reduce."""
 
     def set_gradients(self, number: int, value: Any) -> None:
-        """Take their sum."""
+        """Replace them with their sum."""
 
     def step(self) -> Sequence[Any]:
         """Update the weights of the node's stages; return what is to be recorded."""
@@ -120,8 +120,8 @@ class StageLearner(Learner):
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
-        self._in_flight: dict[Step, LayerwiseModel] = {}  # by the step backward
-        self._features: dict[Step, list[Features]] = {}  # inputs, or outputs of the last stage
+        self._in_flight: dict[Pass, LayerwiseModel] = {}  # by the backward pass
+        self._features: dict[Pass, list[Features]] = {}  # inputs, or outputs of the last stage
         self._stashed: list[FlatModel] = []  # copies that no micro-batch uses
         self._loss, self._done = 0.0, 0
         self._rows = {
@@ -137,18 +137,18 @@ class StageLearner(Learner):
         self.flat.check_attached()
         self.flat.gradients.zero_()
 
-    def forward(self, step: Step, features: Features | None) -> Features:
+    def forward(self, pass_: Pass, features: Features | None) -> Features:
         """Features behind the stage; autograd keeps the graph, unless it is to be recomputed."""
         if features is None:
-            features = self._samples(step)
-        stage, flat = self.plan.stages[step.stage], self.flat
+            features = self._samples(pass_)
+        stage, flat = self.plan.stages[pass_.stage], self.flat
         if not self.flushes:
             flat = self._stash()
         model = LayerwiseModel(flat, self.pieces.on(flat.module), self.objective)
-        backward, recomputes = step._replace(backward=True), self.plan.recompute[step.stage]
+        backward, recomputes = pass_._replace(backward=True), self.plan.recompute[pass_.stage]
         inputs, outputs = [features], features
         for layer in range(stage.first, stage.last + 1):
-            outputs = self._layer(model, step, layer, outputs)
+            outputs = self._layer(model, pass_, layer, outputs)
             if recomputes == "layers" and layer < stage.last:
                 inputs.append(outputs)
                 model = LayerwiseModel(flat, model.pieces, self.objective)
@@ -159,33 +159,33 @@ class StageLearner(Learner):
         if recomputes:
             model = LayerwiseModel(flat, model.pieces, self.objective)
             self._features[backward] = inputs
-        elif step.stage == len(self.plan.stages) - 1:
+        elif pass_.stage == len(self.plan.stages) - 1:
             self._features[backward] = [outputs]
         self._in_flight[backward] = model
         return outputs
 
-    def backward(self, step: Step, gradient: Gradient | None) -> Gradient:
+    def backward(self, pass_: Pass, gradient: Gradient | None) -> Gradient:
         """Gradient before the stage; those of parameters add up in the flat vector."""
-        model, features = self._in_flight.pop(step), self._features.pop(step, [])
-        stage, recomputes = self.plan.stages[step.stage], self.plan.recompute[step.stage]
+        model, features = self._in_flight.pop(pass_), self._features.pop(pass_, [])
+        stage, recomputes = self.plan.stages[pass_.stage], self.plan.recompute[pass_.stage]
         buffers: dict[str, Tensor] = {}
         if recomputes:
             # Buffers of the node's other stages may be part of a graph: nothing may write them.
-            names = frozenset().union(*self.pieces.buffers[stage.first - 1 : stage.last])
-            every = get_buffers(model.flat.module)
-            buffers = {name: every[name] for name in names}
+            all_buffers = get_buffers(model.flat.module)
+            names = names_of(self.pieces.buffers, stage)
+            buffers = {name: all_buffers[name] for name in names}
         if recomputes is True:
             for layer in range(stage.first, stage.last + 1):
-                features = [self._layer(model, step, layer, features[-1])]
+                features = [self._layer(model, pass_, layer, features[-1])]
         for layer in range(stage.last, stage.first - 1, -1):
             if recomputes == "layers":
-                features.append(self._layer(model, step, layer, features.pop()))
+                features.append(self._layer(model, pass_, layer, features.pop()))
             if gradient is None:
-                gradient = self._of_loss(model, step, features[-1])
+                gradient = self._of_loss(model, pass_, features[-1])
             if recomputes == "layers":
                 del features[-1]
             gradient = model.backward(layer, layer, gradient)
-        for name, values in buffers.items():  # which only the first forward pass changes
+        for name, values in buffers.items():  # only the first forward pass changes them
             model.flat.module.get_buffer(name).copy_(values)
         if not self.flushes:
             self.flat.gradients.copy_(model.flat.gradients)
@@ -193,30 +193,32 @@ class StageLearner(Learner):
         assert gradient is not None
         return gradient
 
-    def _samples(self, step: Step) -> Features:
-        """The node's rows of a micro-batch, before layer 1."""
-        iteration, microbatch = self._place(step)
-        start, stop = self._rows[step.stage]
+    def _samples(self, pass_: Pass) -> Features:
+        """Rows of a micro-batch on the node, before layer 1."""
+        iteration, microbatch = self._place(pass_)
+        start, stop = self._rows[pass_.stage]
         first = microbatch * self.plan.samples
         return self.batches(iteration, slice(first + start, first + stop))
 
     def _stash(self) -> FlatModel:
-        """A copy of the model as it is now."""
+        """Copy the model as it is now."""
         copy = self._stashed.pop() if self._stashed else self.flat.replica()
         copy.parameters.copy_(self.flat.parameters)
         copy.gradients.zero_()
         set_buffers(copy.module, get_buffers(self.flat.module))
         return copy
 
-    def _layer(self, model: LayerwiseModel, step: Step, layer: int, features: Features) -> Features:
+    def _layer(
+        self, model: LayerwiseModel, pass_: Pass, layer: int, features: Features
+    ) -> Features:
         """Features behind a layer; autograd keeps its graph."""
-        iteration, microbatch = self._place(step)
-        start, _ = self._rows[step.stage]
+        iteration, microbatch = self._place(pass_)
+        start, _ = self._rows[pass_.stage]
         seed = self.seed, STEP, iteration, microbatch, layer, start
         return model.forward(layer, layer, features, seed)
 
-    def _of_loss(self, model: LayerwiseModel, step: Step, outputs: Features) -> Gradient:
-        iteration, microbatch = self._place(step)
+    def _of_loss(self, model: LayerwiseModel, pass_: Pass, outputs: Features) -> Gradient:
+        iteration, microbatch = self._place(pass_)
         indices, size = self.batches.indices[iteration], self.plan.samples
         if not self.flushes:
             indices = indices[microbatch * size : (microbatch + 1) * size]
@@ -227,11 +229,11 @@ class StageLearner(Learner):
         self._loss += loss if self.flushes else loss / self.plan.microbatches
         return gradient
 
-    def _place(self, step: Step) -> tuple[int, int]:
-        """Iteration and micro-batch of a step; without a flush its micro-batches count on."""
+    def _place(self, pass_: Pass) -> tuple[int, int]:
+        """Iteration and micro-batch of a pass; without a flush its micro-batches count on."""
         if self.flushes:
-            return self.iteration, step.microbatch
-        return divmod(step.microbatch, self.plan.microbatches)
+            return self.iteration, pass_.microbatch
+        return divmod(pass_.microbatch, self.plan.microbatches)
 
     def rows(self, tensors: Features | Gradient, rows: slice) -> Features | Gradient:
         """Rows of features or of a gradient."""
@@ -254,13 +256,13 @@ class StageLearner(Learner):
         )
 
     def gradients(self, number: int) -> Tensor:
-        """Vector of the gradients that are summed in a reduction."""
+        """Vector of the gradients in an all-reduce."""
         import torch
 
         return torch.cat([self.flat.gradients[part] for part in self.summed[number]])
 
     def set_gradients(self, number: int, value: Tensor) -> None:
-        """Take their sum."""
+        """Replace them with their sum."""
         start = 0
         for part in self.summed[number]:
             stop = start + part.stop - part.start
@@ -300,7 +302,7 @@ class StageLearner(Learner):
                     tensors = self.pieces.run(layer, layer, features.tensors)
                     features = Features(tensors, features.labels)
             for layer in range(stage.first, stage.last + 1):
-                features = self._layer(model, Step(number, 0, False), layer, features)
+                features = self._layer(model, Pass(number, 0, False), layer, features)
             if stage.last < self.first_trained:
                 continue
             gradient: Gradient = tuple(map(torch.ones_like, features.tensors))
@@ -311,10 +313,10 @@ class StageLearner(Learner):
 
 
 class StageEpochs(Epochs):
-    """Losses of steps, and epochs, of what the nodes record.
+    """Losses and epochs, from the records of the nodes.
 
-    `parts` are those of the vector that each stage has. The vector of a stage is its first
-    replica's; buffers are the replicas' mean, weighted by their samples.
+    `parts` has the parts of the vector in each stage. The vector of a stage is its first replica's;
+    buffers are the replicas' mean, weighted by their samples.
     """
 
     def __init__(
@@ -335,7 +337,7 @@ class StageEpochs(Epochs):
 
     @property
     def _schema(self) -> dict[str, Any]:
-        """Columns of `frame`: also the loss on the test samples, whatever labels are."""
+        """Columns of `frame`, with the loss on the test samples for any kind of labels."""
         metrics = tuple(self.objective.metrics)
         return schema(["test_loss", *(f"train_{name}" for name in metrics)], metrics)
 
@@ -362,13 +364,17 @@ class StageEpochs(Epochs):
     def _buffers(self, models: Mapping[int, StageModel]) -> dict[str, Tensor]:
         merged = dict(models[self._plan.nodes[0]].buffers)
         for stage in self._plan.stages:
-            names = frozenset().union(*self._pieces.buffers[stage.first - 1 : stage.last])
-            for name in names:
+            for name in names_of(self._pieces.buffers, stage):
                 merged[name] = weighted(
                     [models[node].buffers[name] for node in stage.nodes],
                     [samples for _, samples in stage.samples],
                 )
         return merged
+
+
+def names_of(by_layer: Sequence[frozenset[str]], stage: Stage) -> frozenset[str]:
+    """Names of the tensors that the layers of a stage use."""
+    return frozenset().union(*by_layer[stage.first - 1 : stage.last])
 
 
 def weighted(tensors: Sequence[Tensor], samples: Sequence[int]) -> Tensor:
@@ -386,7 +392,7 @@ def weighted(tensors: Sequence[Tensor], samples: Sequence[int]) -> Tensor:
 
 
 def slices_of(names: Collection[str], flat: FlatModel) -> list[slice]:
-    """Parts of the vector that hold these tensors; adjacent ones are merged."""
+    """Parts of the vector with these tensors; adjacent parts are merged."""
     merged: list[slice] = []
     for name, part in flat.layout.tensor_slices.items():
         if name not in names:

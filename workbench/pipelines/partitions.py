@@ -1,4 +1,4 @@
-"""The space of `planners.pipeline`: partitions and variants, and the plans that they make."""
+"""Search space of `planners.pipeline`: partitions and variants, and the plans that they make."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.pipelines.costs import Problem, Shared, fits
+from workbench.pipelines.costs import fits, of_layers
+from workbench.pipelines.problems import Problem, Shared
 from workbench.pipelines.schedules import SCHEDULES, Plan, Recompute, Stage
 from workbench.utils.checks import check_kind
 
-STEPS = (1, 2, 4)
-"""How much deeper a stage is than the next, as tried: 2 is Asteroid's, 4 hides slow links."""
+LEADS = (1, 2, 4)
+"""Micro-batches that a stage has more in flight than the next: 2 is Asteroid's (Ye et al. 2024)."""
 
-
-HOW: tuple[Recompute, ...] = (False, True, "layers")
-"""How a stage recomputes, in the order tried."""
+RECOMPUTE: tuple[Recompute, ...] = (False, True, "layers")
+"""Ways in which a stage may recompute, in the order tried."""
 
 
 class Partition(NamedTuple):
@@ -35,38 +35,38 @@ class Partition(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """A micro-batch count, a schedule, and how much deeper each stage is than the next.
+    """A micro-batch count, a schedule, and what each stage has more in flight than the next.
 
-    Of 1F1B's micro-batches in flight: with a step of 1 there are S - s, with k they are
+    With a lead of 1, stage s of S has 1F1B's S - s micro-batches in flight, with a lead of k it has
     k (S - s) - k + 1.
     """
 
     microbatches: int
     schedule: str
-    step: int
+    lead: int
 
     def depth(self, left: int) -> int:
         """Micro-batches in flight of a stage with `left` stages from it to the last."""
         if self.schedule == "gpipe":
             return self.microbatches
-        return min(self.step * (left - 1) + 1, self.microbatches)
+        return min(self.lead * (left - 1) + 1, self.microbatches)
 
 
 def variants(batch: int, schedules: Collection[str] = SCHEDULES) -> list[Variant]:
     """All counts that divide the batch, with each schedule; where M = 1 all are the same."""
     return [
-        Variant(count, schedule, step)
+        Variant(count, schedule, lead)
         for count in range(1, batch + 1)
         if batch % count == 0
-        for schedule, step in (*(("1f1b", step) for step in STEPS), ("gpipe", 1))
-        if (schedule in schedules if count > 1 else (schedule, step) == ("1f1b", 1))
+        for schedule, lead in (*(("1f1b", lead) for lead in LEADS), ("gpipe", 1))
+        if (schedule in schedules if count > 1 else (schedule, lead) == ("1f1b", 1))
     ]
 
 
 def split(
     seconds: Sequence[float], samples: int, fixed_s: Sequence[float] | None = None
 ) -> list[int]:
-    """Samples of each replica, given out one by one to the replica that ends first with it.
+    """Give samples one by one to the replica that ends first with it; return those of each.
 
     `seconds` are those of a sample on each replica, `fixed_s` those beside all samples.
 
@@ -84,7 +84,7 @@ def split(
 
 
 def partitions(problem: Problem) -> Iterator[Partition]:
-    """All partitions: cuts, and ordered groups of nodes; equal nodes are told apart by count."""
+    """All partitions: cuts, and ordered groups of nodes, or sizes of groups if nodes are equal."""
     equal, layers = equal_nodes(problem), problem.layers
     for used in range(1, problem.nodes + 1):
         for count in range(1, min(used, layers) + 1):
@@ -108,7 +108,7 @@ def _groups(nodes: int, ends: Sequence[int], equal: bool) -> Iterator[tuple[tupl
 
 
 def heads(problem: Problem) -> list[int]:
-    """Last layers of a first stage that the nodes of the last one may take: see `Tied`."""
+    """Last layers of a first stage that may be on the last stage's nodes, since they share a weight."""
     last = problem.layers
     return sorted({min(w.layers) for w in problem.tied if min(w.layers) < max(w.layers) == last})
 
@@ -133,7 +133,7 @@ def _symmetric(problem: Problem, node: int) -> bool:
     links = problem.links
     capacities = Counter(problem.shared)
     return (
-        all(links.get(moved(ends)) == link for ends, link in links.items() if ends[0] != ends[1])
+        all(links.get(moved(ends)) == link for ends, link in links.items())
         and all(owners.get(swapped.get(owner, owner)) == owners[owner] for owner in owners)
         and capacities
         == Counter(Shared(bps, frozenset(map(moved, pairs))) for bps, pairs in problem.shared)
@@ -156,7 +156,7 @@ def _plan(
 
 
 class Search:
-    """Values that are computed once for a problem."""
+    """Plans of a problem by their partition, and values that are computed once for all of them."""
 
     def __init__(self, problem: Problem) -> None:
         check_kind("problem", problem, Problem, "a pipelines.Problem")
@@ -173,8 +173,7 @@ class Search:
     def _split(self, first: int, last: int, nodes: tuple[int, ...], samples: int) -> list[int]:
         rows = list(nodes)
         seconds, fixed_s = (
-            (sums[rows, last] - sums[rows, first - 1]).tolist()
-            for sums in (self.pass_s, self.fixed_s)
+            of_layers(sums[rows], first, last).tolist() for sums in (self.pass_s, self.fixed_s)
         )
         return split(seconds, samples, fixed_s)
 
@@ -214,10 +213,10 @@ class Search:
         for most in range(depths[0], depths[0] - 1 if gpipe else 0, -1):
             held = [min(depth, most) for depth in depths]
             between: list[Recompute] = [
-                next((how for how in HOW if self._fits(stage, depth, how)), True)
+                next((way for way in RECOMPUTE if self._fits(stage, depth, way)), True)
                 for stage, depth in zip(plan.stages[1:-1], held[1:-1], strict=True)
             ]
-            for ways in (HOW[:2], HOW):
+            for ways in (RECOMPUTE[:2], RECOMPUTE):
                 tried = [
                     replace(
                         plan,
@@ -237,9 +236,9 @@ class Search:
         recompute, in_flight, most = list[Recompute](), list[int](), variant.microbatches
         for stage, depth in zip(stages, depths, strict=True):
             fewer = range(min(depth, most), 0, -1)
-            options = [(count, again) for count in fewer for again in HOW]
+            options = [(count, way) for count in fewer for way in RECOMPUTE]
             if variant.schedule == "gpipe" or stage.last < self.problem.first_trained:
-                options = options[: len(HOW)]
+                options = options[: len(RECOMPUTE)]
             chosen = next((each for each in options if self._fits(stage, *each)), None)
             if chosen is None:
                 return None
@@ -258,11 +257,16 @@ class Search:
             for node, samples in stage.samples
         )
 
-    def frontier(self, node: int, samples: int, depth: int, *, again: bool) -> NDArray[np.bool_]:
-        """Whether layers l + 1 to l' fit on a node, (L + 1, L + 1); or would, if recomputed."""
-        limit, ways = float(self.limits[node]), HOW[1:] if again else HOW[:1]
+    def frontier(
+        self, node: int, samples: int, depth: int, *, recompute: bool
+    ) -> NDArray[np.bool_]:
+        """Whether layers l + 1 to l' fit on a node, with recomputation or without it.
+
+        Shape (L + 1, L + 1).
+        """
+        limit, ways = float(self.limits[node]), RECOMPUTE[1:] if recompute else RECOMPUTE[:1]
         fits: NDArray[np.bool_] = np.any(
-            [self.fitting(limit, samples, depth, how) for how in ways], axis=0
+            [self.fitting(limit, samples, depth, way) for way in ways], axis=0
         )
         return fits
 

@@ -6,7 +6,7 @@ in flight, with 2 (S - s) - 1 and with 4 (S - s) - 3; for a weight that the last
 an earlier one, also the layers up to that as a first stage on the nodes of the last, which
 then keeps all micro-batches in flight. What follows from these is not searched: a stage's samples
 go one by one to the replica that ends first (`split`), and a stage recomputes, or else keeps fewer
-micro-batches in flight, only where it needs to (`fitted`).
+micro-batches in flight, only where it needs to (`Search.plans`).
 
 >>> from workbench.clusters import Link
 >>> problem = Problem(
@@ -28,9 +28,10 @@ from itertools import combinations, islice, pairwise
 
 import numpy as np
 
-from workbench.pipelines.bounds import arrival_s, bound_s
-from workbench.pipelines.costs import Problem, iteration
+from workbench.pipelines.bounds import bound_s
+from workbench.pipelines.costs import least_arrival_s
 from workbench.pipelines.dynamic import Floor, Times, dynamic, pipedream_stages
+from workbench.pipelines.longest_path import iteration
 from workbench.pipelines.partitions import (
     Partition,
     Search,
@@ -40,6 +41,7 @@ from workbench.pipelines.partitions import (
     split,
     variants,
 )
+from workbench.pipelines.problems import Problem
 from workbench.pipelines.schedules import SCHEDULES, Plan, Stage
 from workbench.utils.checks import UserError, check_name, check_whole, listed
 
@@ -132,7 +134,7 @@ def pipeline(
         best.offer(((theirs, each) for each in known), tries)
     ends = (0, *heads(problem))
     first = "1f1b" if "1f1b" in names else "gpipe"
-    shallow = [each for each in known if each.schedule == first and each.step == 1]
+    shallow = [each for each in known if each.schedule == first and each.lead == 1]
     best.offer(_along(times, starts, shallow, ends), tries)
     if best.at is None:  # nothing fits unless fewer micro-batches are in flight
         best.offer(_along(times, starts, shallow, ends, most=1), tries)
@@ -185,7 +187,7 @@ def _orders(search: Search) -> list[tuple[int, ...]]:
     for first in by_speed:
         near, left = [first], [node for node in by_speed if node != first]
         while left:
-            left.sort(key=lambda node: arrival_s(search.problem, near[-1], node, 1e6))
+            left.sort(key=lambda node: least_arrival_s(search.problem, near[-1], node, 1e6))
             near.append(left.pop(0))
         chains.append(near)
     several = (by_speed, by_memory, chains[0])

@@ -22,23 +22,33 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from workbench.clusters import Cluster, Link, Node
+from workbench.pipelines.asynchronous import check_without_flush
 from workbench.pipelines.costs import (
-    Problem,
-    Reduction,
     check,
-    holders,
     link_of,
+    pass_s,
     reductions,
     samples_sent,
-    step_s,
+    transfer_bytes,
     update_s,
 )
 from workbench.pipelines.learning import Learner
-from workbench.pipelines.schedules import Plan, Step, Transfer, operations, source, transfers
+from workbench.pipelines.problems import Problem
+from workbench.pipelines.schedules import (
+    Pass,
+    Plan,
+    Transfer,
+    operations,
+    source,
+    target,
+    transfers,
+)
 from workbench.runtime import Message
+from workbench.sharding.collective_costs import AllReduce
 from workbench.sharding.collectives import all_reduce
 from workbench.utils.checks import UserError, check_truth, check_whole
 
@@ -55,7 +65,7 @@ MOST_AHEAD = 500
 
 @dataclass(frozen=True)
 class Arrival:
-    """How a node of the first stage asks for samples and waits for them.
+    """Request and wait for the samples of a node of the first stage.
 
     Attributes
     ----------
@@ -94,7 +104,7 @@ class Worker:
     flushes
         Whether a step ends before the next begins; otherwise micro-batches follow each other.
     arrival
-        How samples that others send arrive; by default they are there.
+        Arrival of samples that others send; by default the node has them.
     """
 
     node: int
@@ -107,51 +117,52 @@ class Worker:
     _tensors: dict[Transfer, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def _sums(self) -> list[tuple[int, Reduction]]:
-        """Reductions in which the node takes part, each with its number."""
-        every = enumerate(reductions(self.problem, self.plan))
-        return [(number, each) for number, each in every if self.node in each.nodes]
+    def _sums(self) -> list[tuple[int, AllReduce]]:
+        """All-reduces in which the node takes part, each with its number."""
+        numbered = enumerate(reductions(self.problem, self.plan))
+        return [(number, each) for number, each in numbered if self.node in each.nodes]
 
     async def __call__(self, context: Context) -> None:
         """Carry out all steps."""
-        plan, trained = self.plan, self.problem.first_trained
-        if not self.flushes:
-            plan = replace(plan, microbatches=self.iterations * plan.microbatches)
-            has_gradients = False
-            for each in operations(plan, trained)[self.node]:
-                is_sent = isinstance(each, Transfer) and each.sender == self.node
-                if has_gradients and not is_sent:  # the stage before waits for no update
-                    await self._update(context)
-                    has_gradients = False
-                await self._carry_out(context, each)
-                if not isinstance(each, Step):
-                    continue
-                has_gradients = each.backward
-                if plan.stages[each.stage].last < trained:  # learns nothing, but ends epochs
-                    self._record(context, self.learner.step())
-            if has_gradients:
-                await self._update(context)
-            return
-        own = operations(plan, trained)[self.node]
+        if self.flushes:
+            await self._flushing(context)
+        else:
+            await self._without_flush(context)
+
+    async def _flushing(self, context: Context) -> None:
+        own = operations(self.plan, self.problem.first_trained)[self.node]
         for iteration in range(self.iterations):
             self.learner.begin(iteration)
-            await self._begin(context, iteration)
-            for each in own:
-                await self._carry_out(context, each, iteration)
+            if iteration:
+                await self._begin(context)
+            for operation in own:
+                await self._carry_out(context, operation, iteration)
             await self._update(context)
 
-    async def _begin(self, context: Context, iteration: int) -> None:
+    async def _without_flush(self, context: Context) -> None:
+        plan, trained = self.plan, self.problem.first_trained
+        plan = replace(plan, microbatches=self.iterations * plan.microbatches)
+        has_gradients = False
+        for operation in operations(plan, trained)[self.node]:
+            is_sent = isinstance(operation, Transfer) and operation.sender == self.node
+            if has_gradients and not is_sent:  # the stage before waits for no update
+                await self._update(context)
+                has_gradients = False
+            await self._carry_out(context, operation)
+            if isinstance(operation, Pass):
+                has_gradients = operation.backward
+                if plan.stages[operation.stage].last < trained:  # learns nothing, but ends epochs
+                    self._record(context, self.learner.step())
+        if has_gradients:
+            await self._update(context)
+
+    async def _begin(self, context: Context) -> None:
         """Begin a step after the stage behind, if there are no gradients to wait for."""
         stages, trained = self.plan.stages, self.problem.first_trained
-        if not iteration:
-            return
         forward_only = [number for number, stage in enumerate(stages) if stage.last < trained]
         for number in reversed(forward_only):
-            nodes, behind, topic = (
-                stages[number].nodes,
-                stages[number + 1].nodes[0],
-                f"begin {number}",
-            )
+            nodes, behind = stages[number].nodes, stages[number + 1].nodes[0]
+            topic = f"begin {number}"
             if self.node in nodes and self.node != behind:
                 await context.receive(topic, sender=behind)
             if self.node == behind:
@@ -159,60 +170,62 @@ class Worker:
                     if node != behind:
                         context.send(node, Message(context.node, topic, control=True))
 
-    async def _carry_out(self, context: Context, each: Step | Transfer, iteration: int = 0) -> None:
-        if isinstance(each, Step):
-            await self._compute(context, each, iteration)
-        elif each.sender == self.node:
-            await self._send(context, each)
+    async def _carry_out(
+        self, context: Context, operation: Pass | Transfer, iteration: int = 0
+    ) -> None:
+        if isinstance(operation, Pass):
+            await self._compute(context, operation, iteration)
+        elif operation.sender == self.node:
+            await self._send(context, operation)
         else:
-            await self._receive(context, each)
+            await self._receive(context, operation)
 
-    async def _compute(self, context: Context, step: Step, iteration: int) -> None:
-        learner, each_step = self.learner, self.plan.microbatches
-        before = source(self.plan, step)
-        given = None
+    async def _compute(self, context: Context, pass_: Pass, iteration: int) -> None:
+        """Do a pass on the rows that arrived, and cut its output into the rows to be sent."""
+        learner, plan = self.learner, self.plan
+        before, after = source(plan, pass_), target(plan, pass_, self.problem.first_trained)
+        inputs = None
         if before is not None:
-            every = transfers(self.plan, before, step)
-            own = [each for each in every if each.receiver == self.node]
-            given = learner.join([self._tensors.pop(each) for each in own])
-        elif not step.backward and step.microbatch % each_step == 0 and self.arrival is not None:
-            await self.arrival.wait(context, iteration + step.microbatch // each_step)
-        result = await context.compute(
-            partial(learner.backward if step.backward else learner.forward, step, given),
-            cost_s=step_s(self.problem, self.plan, self.node, step),
-            lane="backward" if step.backward else "forward",
-            label=str(step),
+            arrived = transfers(plan, before, pass_)
+            own = [transfer for transfer in arrived if transfer.receiver == self.node]
+            inputs = learner.join([self._tensors.pop(transfer) for transfer in own])
+        elif not pass_.backward and self.arrival is not None:
+            later, microbatch = divmod(pass_.microbatch, plan.microbatches)
+            if not microbatch:
+                await self.arrival.wait(context, iteration + later)
+        outputs = await context.compute(
+            partial(learner.backward if pass_.backward else learner.forward, pass_, inputs),
+            cost_s=pass_s(self.problem, plan, self.node, pass_),
+            lane="backward" if pass_.backward else "forward",
+            label=str(pass_),
         )
-        after = Step(step.stage + (-1 if step.backward else 1), *step[1:])
-        stages = self.plan.stages
-        if 0 <= after.stage < len(stages) and not (
-            step.backward and stages[after.stage].last < self.problem.first_trained
-        ):
-            start = next(low for node, low, _ in stages[step.stage].rows() if node == self.node)
-            for each in transfers(self.plan, step, after):
-                if each.sender == self.node:
-                    rows = slice(each.start - start, each.stop - start)
-                    self._tensors[each] = learner.rows(result, rows)
+        if after is not None:
+            replicas = plan.stages[pass_.stage].rows()
+            start = next(low for node, low, _ in replicas if node == self.node)
+            for transfer in transfers(plan, pass_, after):
+                if transfer.sender == self.node:
+                    rows = slice(transfer.start - start, transfer.stop - start)
+                    self._tensors[transfer] = learner.rows(outputs, rows)
 
-    async def _send(self, context: Context, each: Transfer) -> None:
+    async def _send(self, context: Context, transfer: Transfer) -> None:
         """Send rows; where messages block, once the receiver is ready, until they arrive."""
-        topic, to, blocking = str(each.after), each.receiver, self.plan.blocking
+        topic, to, blocking = str(transfer.made_by), transfer.receiver, self.plan.blocking
         if blocking:
             await context.receive(f"{topic} wanted", sender=to)
-        size_bytes = transfer_bytes(self.problem, self.plan, each)
-        payload = self._tensors.pop(each)
+        size_bytes = transfer_bytes(self.problem, self.plan, transfer)
+        payload = self._tensors.pop(transfer)
         context.send(to, Message(context.node, topic, payload, size_bytes))
         if blocking:
             await context.receive(f"{topic} arrived", sender=to)
 
-    async def _receive(self, context: Context, each: Transfer) -> None:
-        topic, sender, blocking = str(each.after), each.sender, self.plan.blocking
+    async def _receive(self, context: Context, transfer: Transfer) -> None:
+        topic, sender, blocking = str(transfer.made_by), transfer.sender, self.plan.blocking
         if blocking:
             context.send(sender, Message(context.node, f"{topic} wanted", control=True))
         message = await context.receive(topic, sender=sender)
         if blocking:
             context.send(sender, Message(context.node, f"{topic} arrived", control=True))
-        self._tensors[each] = message.payload
+        self._tensors[transfer] = message.payload
 
     async def _update(self, context: Context) -> None:
         """Sum gradients with others and update the weights; record losses and models."""
@@ -238,7 +251,7 @@ async def _idle(context: Context) -> None:
 
 
 def _with_samples(worker: Program, sizes: Mapping[int, float], iterations: int) -> Program:
-    """A node that also sends samples, by their bytes, whenever it is asked for more."""
+    """Program of a node that also sends samples, by their bytes, whenever it is asked for more."""
 
     async def send(context: Context) -> None:
         for _ in range(iterations * len(sizes)):
@@ -266,20 +279,10 @@ def steps_ahead(latency_s: float, step_s: float) -> int:
     return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / max(step_s, 1e-12)))
 
 
-def transfer_bytes(problem: Problem, plan: Plan, each: Transfer) -> float:
-    """Bytes of a message between stages; gradients are as large as activations."""
-    cut = plan.stages[each.after.stage - each.after.backward].last
-    return float(problem.output_bytes[cut - 1] * (each.stop - each.start))
-
-
 def cluster_of(problem: Problem, names: Sequence[str] = ()) -> Cluster:
-    """The nodes and links of a problem, with its owners; no two links share anything."""
+    """Nodes and links of a problem, with its owners; no two links share anything."""
     names = names or [f"node{node}" for node in range(problem.places)]
-    links: Mapping[tuple[Name, Name], Link] = {
-        (source, target): link
-        for (source, target), link in problem.links.items()
-        if source != target
-    }
+    links: dict[tuple[Name, Name], Link] = {**problem.links}
     return Cluster([Node(name) for name in names], links)
 
 
@@ -300,7 +303,7 @@ def programs_of(
         Whether all micro-batches of a step end before its update, as in GPipe and 1F1B. Without,
         it is PipeDream: see `check_without_flush`.
     learners
-        What each node learns with; without these only bytes move.
+        Learner of each node; by default only bytes move.
     in_advance
         Steps whose samples are sent in advance, as `ahead` says, where they have owners.
 
@@ -316,9 +319,9 @@ def programs_of(
         raise UserError(f"learners has {len(learners)} values for {problem.nodes} nodes")
     if not flushes:
         check_without_flush(problem, plan)
-    for each in (each for own in operations(plan).values() for each in own):
-        if isinstance(each, Transfer) and not each.after.backward:
-            link_of(problem, each.sender, each.receiver)
+    for operation in chain.from_iterable(operations(plan).values()):
+        if isinstance(operation, Transfer) and not operation.made_by.backward:
+            link_of(problem, operation.sender, operation.receiver)
     sizes = defaultdict[int, dict[int, float]](dict)  # by owner and node
     for (owner, node), size in samples_sent(problem, plan).items():
         sizes[owner][node] = size
@@ -338,23 +341,3 @@ def programs_of(
             )
         programs.append(_with_samples(program, sizes[node], iterations))
     return programs
-
-
-def check_without_flush(problem: Problem, plan: Plan) -> None:
-    """Refuse a plan that PipeDream cannot carry out.
-
-    Raises UserError: GPipe's schedule; a node with several stages; a weight tied over stages, whose
-    copies would be updated at different times.
-    """
-    if plan.schedule != "1f1b":
-        raise UserError(f"schedule is {plan.schedule!r}; a pipeline without a flush needs '1f1b'")
-    if sum(len(stage.samples) for stage in plan.stages) > len(plan.nodes):
-        raise UserError("a node is in several stages; without a flush give each node one stage")
-    for weight in problem.tied:
-        stages = [number + 1 for number in holders(plan, weight)]
-        if len(stages) > 1:
-            raise UserError(
-                f"layers {', '.join(map(str, weight.layers))} share a weight, but are in stages "
-                f"{', '.join(map(str, stages))}, which update it at different times; give them to "
-                "one stage, or train with a flush"
-            )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench import training
-from workbench.pipelines.costs import Problem, check, reductions
-from workbench.pipelines.learning import StageEpochs, StageLearner, slices_of
+from workbench.pipelines.costs import check, reductions
+from workbench.pipelines.learning import StageEpochs, StageLearner, names_of, slices_of
+from workbench.pipelines.problems import Problem
 from workbench.pipelines.programs import cluster_of, programs_of
 from workbench.pipelines.schedules import Plan
 from workbench.runtime import Fault, Run
@@ -61,7 +62,7 @@ class Setup(training.WholeBatches):
         return self.problem.batch
 
     def programs(self, how: Plan) -> StagePrograms:
-        """Programs of the nodes, and what they learn with; `how` as for `train`."""
+        """Programs of the nodes with their learners; `how` is the plan."""
         problem, plan = self.problem, how
         check(problem, plan)
         flat, batches = self.begin()
@@ -78,22 +79,18 @@ class Setup(training.WholeBatches):
                 f"the problem trains layers from {problem.first_trained} on, but {name} from "
                 f"{trained} on; give first_trained={trained}, or freeze the layers below"
             )
-        parts = [
-            slices_of(frozenset().union(*pieces.parameters[stage.first - 1 : stage.last]), flat)
-            for stage in plan.stages
-        ]
+        names = [names_of(pieces.parameters, stage) for stage in plan.stages]
+        parts = [slices_of(of_stage, flat) for of_stage in names]
         summed = _summed(problem, plan, pieces, flat, name)
         learners = []
         assert self.cluster is not None
         for node in range(problem.nodes):
             replica = flat.replica()
-            layers = [
-                layer
-                for stage in plan.stages
+            own = [
+                of_stage
+                for of_stage, stage in zip(names, plan.stages, strict=True)
                 if node in stage.nodes
-                for layer in range(stage.first, stage.last + 1)
             ]
-            names = frozenset().union(*(pieces.parameters[layer - 1] for layer in layers))
             learners.append(
                 StageLearner(
                     node=node,
@@ -103,7 +100,7 @@ class Setup(training.WholeBatches):
                     pieces=pieces.on(replica.module),
                     flat=replica,
                     batches=batches,
-                    own=slices_of(names, flat),
+                    own=slices_of(frozenset().union(*own), flat),
                     summed=summed,
                     sgd=self.sgd,
                     seed=self.seed,
@@ -119,7 +116,7 @@ class Setup(training.WholeBatches):
         return StagePrograms(self, self.cluster, programs, epochs, ends, plan, losses=epochs.losses)
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
-        """Refuse those that lose anything: all stages wait for each other."""
+        """Refuse faults that lose anything: all stages wait for each other."""
         training.check_losing_nothing(faults)
 
 
@@ -160,7 +157,7 @@ def _summed(
         )
     groups: list[tuple[tuple[int, ...], list[slice]]] = []
     for stage in plan.stages:
-        names = frozenset().union(*pieces.parameters[stage.first - 1 : stage.last]) - tied.keys()
+        names = names_of(pieces.parameters, stage) - tied.keys()
         groups.append((stage.nodes, slices_of(names, flat)))
     left: Mapping[str, Any] = dict(tied)
     for each in stated:
@@ -186,9 +183,9 @@ class Trained(training.Trained["Tensor"]):
     Attributes
     ----------
     plan
-        What it was trained under.
+        The plan of the training.
     losses
-        Mean over the batch, of each step before its update.
+        Mean loss over the batch of each step, before its update.
     """
 
     plan: Plan
@@ -197,7 +194,7 @@ class Trained(training.Trained["Tensor"]):
 
 @dataclass(frozen=True, eq=False)
 class StagePrograms(training.OneModel[Trained]):
-    """Programs of the nodes under `plan`, and what they record."""
+    """Programs of the nodes under `plan`, and their records."""
 
     epochs: StageEpochs
     plan: Plan

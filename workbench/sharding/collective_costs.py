@@ -94,7 +94,7 @@ def _numbers(
     except (TypeError, ValueError):
         raise UserError(f"{name} is {values!r}; give a number, or an array of numbers") from None
     if not fits(array).all():
-        raise UserError(f"{name} is {values}; it must be {must}")
+        raise UserError(f"{name} is {array.tolist()}; it must be {must}")
     return array
 
 

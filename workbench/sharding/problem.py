@@ -145,7 +145,7 @@ class LayersOnNodes:
     @property
     def layers(self) -> int:
         """Number of layers, L."""
-        return self.forward_s.shape[1]
+        return len(self.forward_s[0])
 
     @property
     def limits_bytes(self) -> FloatArray:

@@ -27,17 +27,17 @@ from workbench.comparison.methods.method import EQUAL, Candidate, Method, Plan, 
 from workbench.comparison.parts import Part, part_bytes
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
-from workbench.pipelines.bounds import network_s
+from workbench.pipelines.asynchronous import balanced, busiest_stage_or_link_s
 from workbench.pipelines.costs import (
-    Needed,
-    Shared,
     holders,
-    memory_bytes,
+    needed_bytes,
+    of_layers,
     reductions,
     samples_sent,
 )
 from workbench.pipelines.memory import StageMemory
 from workbench.pipelines.planners import pipeline
+from workbench.pipelines.problems import Needed, Shared, first_trained_layer
 from workbench.pipelines.programs import ahead, programs_of
 from workbench.pipelines.schedules import Recompute
 from workbench.utils.checks import UserError
@@ -83,17 +83,17 @@ class Pipeline:
     def predicted_s(self) -> float:
         """Seconds of a step by the cost model; of a steady state, where nothing is flushed."""
         if not self.flushes:
-            return _busy_s(self.pipe, self.plan)
+            return busiest_stage_or_link_s(self.pipe, self.plan)
         return pipelines.iteration(self.pipe, self.plan).total_s
 
     @property
     def memory(self) -> dict[int, NodeMemory]:
         """Memory by node; empty if the model's memory is not known."""
-        needed = memory_bytes(self.pipe, self.plan)
+        needed = needed_bytes(self.pipe, self.plan)
         if needed and not self.flushes:
-            sizes = np.pad(self.pipe.param_bytes.cumsum(), (1, 0))
+            sums = self.pipe.sums.param_bytes
             for number, stage in enumerate(self.plan.stages):
-                stashed = self.plan.in_flight[number] * (sizes[stage.last] - sizes[stage.first - 1])
+                stashed = self.plan.in_flight[number] * of_layers(sums, stage.first, stage.last)
                 for node in stage.nodes:
                     needed[node] += float(stashed)
         limits = [self.problem.cluster.nodes[node].memory_bytes for node in self.nodes]
@@ -259,7 +259,6 @@ def pipe_problem(
     pairs = [(a, b) for a in places for b in nodes if a != b]
     pairs += [(b, a) for a in places[len(nodes) :] for b in nodes]
     limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
-    trained = np.flatnonzero(table["param_bytes"].to_numpy())
     needed: Needed | None = _stages(problem)
     if problem.memory is not None and needed is None:
         needed = _estimated(problem)
@@ -274,8 +273,7 @@ def pipe_problem(
         shared=_shared(problem, places, pairs),
         sample_bytes=problem.sample_bytes,
         tied=profile.tied,
-        first_trained=int(trained[0]) + 1 if len(trained) else 1,
-        frozen_bytes=np.array(profile.frozen_bytes) if profile.frozen_bytes else None,
+        first_trained=first_trained_layer(profile),
         memory_bytes=np.array([math.inf if limit is None else limit for limit in limits]),
         needed=needed,
     )
@@ -391,58 +389,10 @@ def unflushed(problem: Problem) -> tuple[Pipeline, ...]:
         every = permutations(chosen, count)
         orders += every if len(nodes) <= ALL_ORDERS else [tuple(chosen), tuple(chosen)[::-1]]
     found = [
-        Pipeline(problem, pipe, places, _balanced(pipe, order), flushes=False) for order in orders
+        Pipeline(problem, pipe, places, balanced(pipe, order), flushes=False) for order in orders
     ]
     found.sort(key=lambda each: (each.lacking, float(f"{each.predicted_s:.9g}")))
     return tuple(found[:PRICED])
-
-
-def _balanced(pipe: pipelines.Problem, order: Sequence[int]) -> pipelines.Plan:
-    """Stages on these nodes in turn, with the shortest busiest stage or link."""
-    work_s, layers = _work_s(pipe), pipe.layers
-    best, choices = work_s[order[0]].copy(), []
-    best[0] = math.inf
-    for before, node in pairwise(order):
-        link = pipe.links[before, node]
-        assert isinstance(link.bandwidth, float | int)
-        cut_s = link.overhead_s + 8 * pipe.batch * pipe.output_bytes / link.bandwidth
-        until = np.maximum(best, np.concatenate([[math.inf], cut_s]))  # by the layer before the cut
-        own_s = work_s[node][None, :] - work_s[node][:, None]
-        longest = np.where(
-            np.triu(np.ones_like(own_s), 1) > 0, np.maximum(until[:, None], own_s), math.inf
-        )
-        choices.append(longest.argmin(axis=0))
-        best = longest.min(axis=0)
-    lasts = [layers]
-    for choice in reversed(choices):
-        lasts.insert(0, int(choice[lasts[0]]))
-    firsts = [1, *(last + 1 for last in lasts[:-1])]
-    stages = [
-        pipelines.Stage(first, last, ((node, pipe.batch),))
-        for first, last, node in zip(firsts, lasts, order, strict=True)
-    ]
-    return pipelines.Plan(stages=tuple(stages), microbatches=1)
-
-
-def _work_s(pipe: pipelines.Problem) -> NDArray[np.float64]:
-    """Seconds of a batch and the update after it on each node, by layers 1 to l."""
-    sums = pipe.sums
-    fixed_s = sums.forward_fixed_s + sums.backward_fixed_s
-    work_s: NDArray[np.float64] = (
-        pipe.batch * (sums.forward_s + sums.backward_s) + fixed_s + sums.update_s
-    )
-    return work_s
-
-
-def _busy_s(pipe: pipelines.Problem, plan: pipelines.Plan) -> float:
-    """Seconds of a step in the busiest stage, link or interface, with one node a stage."""
-    work_s = _work_s(pipe)
-    stages = [
-        float(work_s[node, stage.last] - work_s[node, stage.first - 1])
-        for stage in plan.stages
-        for node in stage.nodes
-    ]
-    return max(network_s(pipe, plan), *stages)
 
 
 def _checked(problem: Problem) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Pipelines of replicated stages on GH200s, as the authors of Sailor measured them.
 
 The seconds of a layer and the bandwidth of a link are measured apart and taken as they are, so no
-constant is fitted: `workbench.pipelines.costs` combines them to the seconds of a step.
+constant is fitted: `workbench.pipelines` combines them to the seconds of a step.
 
 Source: Strati et al. 2025, Sailor (SOSP), its public repository; plans of the cluster `clariden`.
 """
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from workbench.clusters import Link
 from workbench.comparison.validation.corpus import Corpus
-from workbench.pipelines.costs import Problem, iteration
-from workbench.pipelines.schedules import Plan, Stage
+from workbench.pipelines import Plan, Problem, Stage, iteration
 
 GPU, ZONE = "GH-96", "us-central1-a"
 SEQUENCE, VOCABULARY = 2048, 50_304

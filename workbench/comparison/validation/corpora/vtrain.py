@@ -17,8 +17,7 @@ import polars as pl
 
 from workbench.clusters import Link
 from workbench.comparison.validation.corpus import Constants, Corpus, Values
-from workbench.pipelines.costs import Problem, iteration
-from workbench.pipelines.schedules import Plan, Stage
+from workbench.pipelines import Plan, Problem, Stage, iteration
 
 VOCABULARY, HALF_BYTES = 50_257, 2
 GPUS = 8
