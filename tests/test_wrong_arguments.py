@@ -117,14 +117,8 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     Chain: [{"batch": 0}, {"bits": 0}, {"bits": 24}],
     Pool: [{"nodes": (Node(1e9), 1e9)}],
     pipelines.Plan: [
-        *(
-            {"microbatches": 0},
-            {"in_flight": (2, 1)},
-            {"in_flight": (0,)},
-            {"recompute": (1,)},
-            {"recompute": np.ones((1, 2), bool)},
-            {"recompute": [[True]]},
-        ),
+        *({"microbatches": 0}, {"in_flight": (2, 1)}, {"in_flight": (0,)}, {"recompute": (1,)}),
+        *({"recompute": several} for several in ([[True]], [["layers"]], np.ones((1, 2), bool))),
         *({"stages": stages} for stages in ((), ((2, 3, ((0, 4),)),), ((1, 2, ((0, 0),)),))),
         {"stages": ((1, 2, ((0, 1, 2),)),)},
     ],

@@ -13,7 +13,7 @@ from tests.long import usually
 from workbench import zoo
 from workbench.memory.measured import allocations
 from workbench.pipelines.memory import StageMemory, recorded, stage_memory
-from workbench.pipelines.partitions import HOW
+from workbench.pipelines.partitions import RECOMPUTE
 from workbench.pipelines.recording import members, stored_recordings
 from workbench.pipelines.schedules import Recompute
 from workbench.profiles import profile_model
@@ -108,7 +108,7 @@ class Model:
 def compared(model: Model, memory: StageMemory, spans: list[tuple[int, int]]) -> None:
     """Peaks of stages are as predicted: weights, which are there before, and allocations."""
     samples = len(model.inputs)
-    plans = [(*span, *how) for span, how in product(spans, product((1, 2, 4), HOW))]
+    plans = [(*span, *how) for span, how in product(spans, product((1, 2, 4), RECOMPUTE))]
     runs = [model.stage(*plan) for plan in plans]
     for run in runs:  # so that no kernel is prepared while it is measured
         run()

@@ -108,7 +108,7 @@ def _groups(nodes: int, ends: Sequence[int], equal: bool) -> Iterator[tuple[tupl
 
 
 def heads(problem: Problem) -> list[int]:
-    """Last layers of a first stage that may be on the last stage's nodes, since they share a weight."""
+    """Last layers of a first stage that shares a weight, and so may share nodes, with the last."""
     last = problem.layers
     return sorted({min(w.layers) for w in problem.tied if min(w.layers) < max(w.layers) == last})
 
