@@ -111,11 +111,6 @@ def test_owners_and_capacities_of_other_nodes_are_refused(
         uniform(2, 2, **change)
 
 
-def test_names_of_other_nodes_are_refused() -> None:
-    with pytest.raises(UserError, match="names has 1 values for 2 nodes"):
-        timeline(uniform(2, 1), chain((1, 2), microbatches=1), names=["a"])
-
-
 def test_orders_of_anything_but_a_plan_are_refused() -> None:
     with pytest.raises(TypeError, match=r"plan is None; give a pipelines\.Plan"):
         orders(None)  # type: ignore[arg-type]

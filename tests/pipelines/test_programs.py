@@ -127,16 +127,6 @@ def test_steps_follow_each_other(schedule: str, frozen: int) -> None:
     assert simulated_s(problem, plan, 5) == pytest.approx(5 * one_s)
 
 
-def test_without_a_flush_the_slowest_stage_alone_counts() -> None:
-    problem = uniform(3, 1, update_s=np.full((3, 3), 0.5))
-    plan = chain((1, 2, 3), microbatches=1)
-    ends_s = [
-        simulate(cluster_of(problem), programs_of(problem, plan, count, flushes=False)).end_s
-        for count in (5, 15)
-    ]
-    assert ends_s[1] - ends_s[0] == pytest.approx(10 * 3.5)
-
-
 @pytest.mark.parametrize(
     ("plan", "tied", "message"),
     [

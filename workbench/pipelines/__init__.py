@@ -6,7 +6,6 @@ Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training"
 
 from __future__ import annotations
 
-from workbench.pipelines.asynchronous import Steady, steady
 from workbench.pipelines.longest_path import Iteration, iteration, timeline
 from workbench.pipelines.memory import StageMemory, stage_memory
 from workbench.pipelines.planners import PLANNERS
@@ -24,14 +23,12 @@ __all__ = [
     "Setup",
     "Stage",
     "StageMemory",
-    "Steady",
     "Tied",
     "Trained",
     "iteration",
     "orders",
     "problem_of",
     "stage_memory",
-    "steady",
     "timeline",
     "train",
 ]

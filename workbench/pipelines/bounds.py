@@ -1,4 +1,4 @@
-"""Seconds that no step under a plan can be faster than, without following all messages."""
+"""Lower bounds on the seconds of a step under a plan, without following all messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.sharding.collective_costs import ROUNDS
 
 
 def bound_s(problem: Problem, plan: Plan) -> float:
-    """Seconds that no step under the plan can be faster than.
+    """Lower bound on the seconds of a step under the plan.
 
     A stage starts once a first micro-batch has come through those before it, computes M, and what
     it sends last goes back through them. Its first backward pass waits for the way to the last
@@ -69,7 +69,7 @@ def bound_s(problem: Problem, plan: Plan) -> float:
 
 
 def network_s(problem: Problem, plan: Plan) -> float:
-    """Seconds for which a step occupies the busiest link or shared capacity, at least."""
+    """Least seconds for which a step occupies the busiest link or shared capacity."""
     sent = defaultdict[tuple[int, int], list[float]](list)
     for ends, size in samples_sent(problem, plan).items():
         sent[ends].append(size)
@@ -131,7 +131,7 @@ def _seconds(problem: Problem, plan: Plan, pass_: Pass) -> list[tuple[float, flo
 
 
 def _ends_s(problem: Problem, plan: Plan) -> dict[int, float]:
-    """Seconds of each node from its last pass to the end of its update, at least."""
+    """Least seconds of each node from its last pass to the end of its update."""
     ends_s = {node: update_s(problem, plan, node) for node in plan.nodes}
     for reduction in reductions(problem, plan):
         share = reduction.share_bytes

@@ -153,7 +153,7 @@ def message_s(link: Link, size_bytes: float, start_s: float = 0.0) -> float:
 
 
 def least_arrival_s(problem: Problem, source: int, target: int, size_bytes: float) -> float:
-    """Seconds until a message arrives, at the best where the bandwidth changes."""
+    """Least seconds until a message arrives, at the highest bandwidth where that changes."""
     if source == target:
         return 0.0
     link = problem.links.get((source, target))
@@ -163,6 +163,6 @@ def least_arrival_s(problem: Problem, source: int, target: int, size_bytes: floa
 
 
 def fastest_bps(link: Link) -> float:
-    """Bandwidth of a link, at the best where that changes."""
+    """Bandwidth of a link, the highest where that changes."""
     rate = link.bandwidth
     return max(rate.values) if isinstance(rate, Schedule) else rate

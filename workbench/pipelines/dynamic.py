@@ -170,7 +170,7 @@ class Floor:
     def _of_cut(
         self, before: tuple[int, ...], after: tuple[int, ...]
     ) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Fixed seconds and those of a byte of a sample, of the fastest message there and back."""
+        """Fixed seconds, and seconds by bytes of a sample, of the fastest message each way."""
         rows = self.samples if len(before) == len(after) == 1 else 1
         lines = [
             [self.times.line_s(*pair) for pair in product(*ends)]
@@ -258,7 +258,9 @@ def dynamic(
                 ahead_s = np.maximum(ahead_s + cut_s, count * cut_s / 2)
             end_s = times.replicas(group, samples).end_s
             total_s = np.maximum(stage_s + ahead_s, count * stage_s + end_s)
-            if problem.owners and (stages == 1 or not head):  # else the last group is first
+            if problem.owners and (
+                stages == 1 or not head
+            ):  # with a head, the last nodes are the first
                 first_stage = slice(None) if head else slice(1)
                 total_s[first_stage] = np.maximum(total_s[first_stage], times.samples_s(group))
             total_s = np.where(np.isfinite(ahead_s) & _above(layers), total_s, math.inf)

@@ -29,7 +29,7 @@ from workbench.pipelines.problems import Problem
 from workbench.pipelines.schedules import Pass, Plan, Transfer, operations
 from workbench.runtime.trace import Span, Trace
 from workbench.sharding.collective_costs import ROUNDS, AllReduce
-from workbench.utils.checks import UserError, listed
+from workbench.utils.checks import UserError
 
 Pair = tuple[int, int]
 
@@ -74,16 +74,11 @@ def iteration(problem: Problem, plan: Plan) -> Iteration:
     return _follow(problem, plan, _Course(problem))
 
 
-def timeline(problem: Problem, plan: Plan, names: Iterable[str] = ()) -> Trace:
-    """Trace of one step: a row a pass, message and update; `names` are those of the nodes."""
-    check(problem, plan)
-    names = listed("names", names, "give the nodes' names, such as ('a', 'b')")
-    if len(names) not in (0, problem.places):
-        raise UserError(f"names has {len(names)} values for {problem.places} nodes")
-    names = names or [f"node {node}" for node in range(problem.places)]
-    course = _Course(problem, names=list(map(str, names)))
-    _follow(problem, plan, course)
-    return Trace.of(course.spans)
+def timeline(problem: Problem, plan: Plan) -> Trace:
+    """Trace of one step: a row a pass, message and update of ``node 0``, ``node 1`` and so on."""
+    spans: list[Span] = []
+    _follow(problem, plan, _Course(problem, spans))
+    return Trace.of(spans)
 
 
 class _Work(NamedTuple):
@@ -107,24 +102,23 @@ class _Message(NamedTuple):
 
 @dataclass
 class _Course:
-    """Times of nodes, links and messages so far; spans are recorded if there are `names`."""
+    """Times of nodes, links and messages so far, and their `spans`, if these are recorded."""
 
     problem: Problem
-    names: list[str] = field(default_factory=list)
+    spans: list[Span] | None = None
     now_s: dict[int, float] = field(default_factory=dict)
     busy_s: dict[int, float] = field(default_factory=dict)
     sent_bytes: dict[Pair, float] = field(default_factory=dict)
     free_s: dict[Pair, float] = field(default_factory=dict)
     arrived_s: dict[object, float] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
 
     def compute(self, node: int, work: _Work) -> None:
         start_s = self.now_s[node]
         self.now_s[node] = start_s + work.seconds
         self.busy_s[node] += work.seconds
-        if self.names:
-            span = Span(self.names[node], work.lane, str(work.label), start_s, self.now_s[node])
-            self.spans.append(span)
+        if self.spans is not None:
+            ends_s = start_s, self.now_s[node]
+            self.spans.append(Span(f"node {node}", work.lane, str(work.label), *ends_s))
 
     def send(self, message: _Message, at_s: float) -> None:
         ends = message.sender, message.receiver
@@ -140,8 +134,8 @@ class _Course:
         end_s = start_s + message_s(link, size_bytes, start_s)
         self.free_s[ends] = end_s
         self.sent_bytes[ends] = self.sent_bytes.get(ends, 0.0) + size_bytes
-        if self.names:
-            name, lane = self.names[ends[0]], f"to {self.names[ends[1]]}"
+        if self.spans is not None:
+            name, lane = f"node {ends[0]}", f"to node {ends[1]}"
             size = round(size_bytes)
             self.spans.append(Span(name, lane, str(label), start_s, end_s, size, "transfer"))
         return start_s, end_s
@@ -173,7 +167,7 @@ def _follow(problem: Problem, plan: Plan, course: _Course) -> Iteration:
 
 
 def _send_samples(problem: Problem, plan: Plan, course: _Course) -> float:
-    """Let links carry the samples of a later step first, which are asked for as this begins.
+    """Occupy links with the samples of a later step, which nodes ask for as this one begins.
 
     Return the longest time that they occupy a link.
     """
@@ -224,7 +218,7 @@ def _carry_out(plan: Plan, course: _Course, lists: Mapping[int, list[_Work | _Me
     """
     now_s = course.now_s
     queues = {node: deque(work) for node, work in lists.items()}
-    waiting: dict[object, int] = {}  # message -> the node that has come to it before the other one
+    waiting: dict[object, int] = {}  # message -> the first of its nodes to reach it
     ready = list(queues)
     while ready:
         node = ready.pop()

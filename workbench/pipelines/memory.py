@@ -1,4 +1,4 @@
-"""Memory of a stage: what a node allocates that trains some consecutive layers of a model.
+"""Memory of a stage: bytes that a node allocates to train consecutive layers of a model.
 
 One pass of the whole model, forward and backward, is recorded on fake tensors, which have sizes and
 no numbers: the storages that operators allocate, the layer that they do it for, and when each is
@@ -30,7 +30,7 @@ FEW, MANY = 4, 8
 
 
 class Bytes(NamedTuple):
-    """Bytes that are linear in the samples: a fixed part, and one for each sample."""
+    """Bytes that grow linearly with the samples: a fixed part, and a part for each sample."""
 
     fixed: NDArray[np.float64]
     per_sample: NDArray[np.float64]
@@ -40,19 +40,19 @@ class Bytes(NamedTuple):
         return float((self.fixed + samples * self.per_sample).max(initial=0.0))
 
 
-class Span(NamedTuple):
-    """Memory of consecutive layers; each array is of operators, or of one moment.
+class LayersMemory(NamedTuple):
+    """Memory of consecutive layers; arrays have a number an operator, or a single one.
 
     Attributes
     ----------
     weights
         Bytes of parameters, their gradients and buffers.
     received, kept
-        What arrives from the stage before, and all that a micro-batch leaves for its backward pass.
+        Arrivals from the stage before, and all that a micro-batch keeps for its backward pass.
     gradient
-        What arrives from the stage behind; of the last stage nothing does.
+        Arrivals from the stage behind; the last stage has none.
     forward, backward
-        Alive while each operator runs.
+        Bytes alive while each operator runs.
     """
 
     weights: float
@@ -76,7 +76,7 @@ class StageMemory:
         """Take a model's recordings with `FEW` and with `MANY` samples."""
         per_sample = (many.sizes - few.sizes) / (MANY - FEW)
         self.recording, self._bytes = few, Bytes(few.sizes - FEW * per_sample, per_sample)
-        self._spans: dict[tuple[int, int], Span] = {}
+        self._spans: dict[tuple[int, int], LayersMemory] = {}
         self._inputs = dict[int, tuple[Bytes, Bytes]]()  # by first layer
         self._alone = dict[int, NDArray[np.float64]]()  # by samples
 
@@ -147,8 +147,8 @@ class StageMemory:
         fixed, per_sample = (float(each[chosen].sum()) for each in self._bytes)
         return fixed, per_sample
 
-    def span(self, first: int, last: int) -> Span:
-        """Memory of consecutive layers by operator; found once for each pair."""
+    def span(self, first: int, last: int) -> LayersMemory:
+        """Memory of consecutive layers, computed once for each pair."""
         if (first, last) not in self._spans:
             first, last = check_whole("first layer", first, 1), check_whole("last layer", last, 1)
             if not first <= last <= len(self):
@@ -156,7 +156,7 @@ class StageMemory:
             self._spans[first, last] = self._span(first, last)
         return self._spans[first, last]
 
-    def _span(self, first: int, last: int) -> Span:
+    def _span(self, first: int, last: int) -> LayersMemory:
         record, is_last = self.recording, last == len(self)
         operators, storages = np.arange(len(record.operator_layers)), np.arange(len(record.layers))
         final = last + is_last  # the loss runs with the last layer
@@ -177,7 +177,7 @@ class StageMemory:
         born = np.where(received, 0, record.born)
         alive = self._alive(received | made | in_backward, born, freed)
         received_gradient = self._sum(gradient)
-        return Span(
+        return LayersMemory(
             self._weights(first, last),
             self._sum(received),
             self._sum(kept),

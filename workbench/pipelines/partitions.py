@@ -53,7 +53,7 @@ class Variant(NamedTuple):
 
 
 def variants(batch: int, schedules: Collection[str] = SCHEDULES) -> list[Variant]:
-    """All counts that divide the batch, with each schedule; where M = 1 all are the same."""
+    """All counts that divide the batch, with each schedule; with M = 1 all schedules are one."""
     return [
         Variant(count, schedule, lead)
         for count in range(1, batch + 1)
@@ -123,7 +123,7 @@ def equal_nodes(problem: Problem) -> bool:
 
 
 def _symmetric(problem: Problem, node: int) -> bool:
-    """Whether links, owners and shared capacities stay the same if node 0 is swapped with this."""
+    """Whether links, owners and capacities stay the same if node 0 and this one are swapped."""
     swapped = {0: node, node: 0}
 
     def moved(pair: tuple[int, int]) -> tuple[int, int]:
@@ -273,7 +273,7 @@ class Search:
     def _fitting(
         self, limit: float, samples: int, depth: int, recompute: Recompute
     ) -> NDArray[np.bool_]:
-        # Where a stage does not fit, one with more layers is taken not to, either.
+        # A stage with more layers than one that does not fit is taken not to fit.
         layers = self.problem.layers
         fitting = np.ones((layers + 1, layers + 1), dtype=bool)
         if self.needed is None or self.needed(1, layers, samples, depth, recompute) <= limit:

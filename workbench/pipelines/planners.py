@@ -1,12 +1,14 @@
-"""Planners: which layers, nodes and micro-batches make the fastest pipeline that fits.
+"""Planners: the fastest pipeline that fits, by its layers, nodes and micro-batches.
 
-The space that `pipeline` searches: stages of consecutive layers, each on one or more nodes, each
-node in one stage; all micro-batches that divide the batch; GPipe, and 1F1B with S - s micro-batches
-in flight, with 2 (S - s) - 1 and with 4 (S - s) - 3; for a weight that the last layer shares with
-an earlier one, also the layers up to that as a first stage on the nodes of the last, which
-then keeps all micro-batches in flight. What follows from these is not searched: a stage's samples
-go one by one to the replica that ends first (`split`), and a stage recomputes, or else keeps fewer
-micro-batches in flight, only where it needs to (`Search.plans`).
+`pipeline` searches stages of consecutive layers, each on one or more nodes, each node in one stage,
+as PipeDream (Narayanan et al. 2019), DAPPLE (Fan et al. 2021) and Alpa (Zheng et al. 2022) do; all
+micro-batches that divide the batch; GPipe (Huang et al. 2019), and 1F1B (Narayanan et al. 2021)
+with S - s micro-batches in flight, with 2 (S - s) - 1 (Asteroid, Ye et al. 2024) and with
+4 (S - s) - 3. For a weight that the last layer shares with an earlier one, the layers up to that
+may also be a first stage on the nodes of the last, which then keeps all micro-batches in flight.
+Two things follow from these and are not searched: a stage's samples go one by one to the replica
+that ends first (`split`), and a stage recomputes, or else keeps fewer micro-batches in flight, only
+where it needs to (`Search.plans`).
 
 >>> from workbench.clusters import Link
 >>> problem = Problem(
@@ -67,7 +69,7 @@ class _Best:
         self.seen: set[tuple[Partition, Variant]] = set()
 
     def offer(self, candidates: Iterable[tuple[Partition, Variant]], tries: int | None) -> bool:
-        """Time candidates, the most promising first; whether one is faster than all before."""
+        """Time candidates, the most promising first; return whether one is the fastest so far."""
         problem, before_s = self.search.problem, self.seconds
         bounds: list[tuple[float, int, Plan, tuple[Partition, Variant]]] = []
         for candidate in candidates:
@@ -109,13 +111,14 @@ def pipeline(
     schedules: Collection[str] = SCHEDULES,
     least_stages: int = 1,
 ) -> Plan:
-    """The fastest plan that fits: see the module for what is searched.
+    """The fastest plan that fits, of those that the module names.
 
     Plans are judged by `iteration`. With up to `COMPLETE` partitions, the best of all is found: a
     plan is left out only if its `bound_s` is no better. With more, candidates come from a dynamic
-    programme along orders of the nodes (equal ones have one order), and from `pipedream`; then cuts
-    are moved and nodes swapped, until nothing gets faster or `tries` plans have been timed. Only
-    these `schedules` are tried, and plans of `least_stages` or more.
+    programme along orders of the nodes (`dynamic` has its recurrence; equal nodes have one order),
+    and from `pipedream`; then cuts are moved and nodes swapped, until nothing gets faster or
+    `tries` plans have been timed. Only these `schedules` are tried, and plans of `least_stages` or
+    more.
 
     Raises UserError: no plan fits into the memory of the nodes.
     """
@@ -196,7 +199,7 @@ def _orders(search: Search) -> list[tuple[int, ...]]:
 
 
 def _swapped(times: Times, best: _Best, tries: int) -> bool:
-    """Swap nodes until a plan gets faster; whether one did."""
+    """Swap nodes until a plan gets faster; return whether one did."""
     assert best.at is not None
     (lasts, groups), variant = best.at
     head = lasts[0] if len(lasts) > 1 and groups[0] == groups[-1] else 0
@@ -212,7 +215,7 @@ def _swapped(times: Times, best: _Best, tries: int) -> bool:
 def _moves(
     search: Search, known: Iterable[Variant], partition: Partition, variant: Variant
 ) -> Iterator[tuple[Partition, Variant]]:
-    """The same with a cut or a node moved by one, another variant, or two nodes swapped."""
+    """Neighbours: a cut or a node moved by one, another variant, or two nodes swapped."""
     problem, equal, (lasts, groups) = search.problem, search.equal, partition
     for number, last in enumerate(lasts[:-1]):
         for moved in (last - 1, last + 1):

@@ -279,11 +279,10 @@ def steps_ahead(latency_s: float, step_s: float) -> int:
     return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / max(step_s, 1e-12)))
 
 
-def cluster_of(problem: Problem, names: Sequence[str] = ()) -> Cluster:
+def cluster_of(problem: Problem) -> Cluster:
     """Nodes and links of a problem, with its owners; no two links share anything."""
-    names = names or [f"node{node}" for node in range(problem.places)]
     links: dict[tuple[Name, Name], Link] = {**problem.links}
-    return Cluster([Node(name) for name in names], links)
+    return Cluster([Node(f"node{node}") for node in range(problem.places)], links)
 
 
 def programs_of(

@@ -1,4 +1,4 @@
-"""Records what a model's layers allocate, forward and backward, on fake tensors."""
+"""Recorder of the allocations of a model's layers, forward and backward, on fake tensors."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class _Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._kernels[kind]
 
     def _of_node(self) -> int:
-        """Layer whose node of autograd runs; for a sum of gradients, that of the node before."""
+        """Layer of the running node of autograd; for a sum of gradients, of the node before."""
         node: Node | None = current_node()
         if node is None:
             return self._layer
@@ -226,7 +226,7 @@ class _Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         gradients: Sequence[tuple[int, ...]],
         tensors: Sequence[tuple[dict[str, int], dict[str, int]]],
     ) -> Recording:
-        """All that was seen."""
+        """Return the recording."""
         freed = [self.count if each < 0 else each for each in self._freed]
         return Recording(
             np.array(self._sizes, float),

@@ -1,6 +1,7 @@
-"""What `recorder` records of a model, and `memory` counts: storages and when they are alive.
+"""Recordings of a model's storages: their sizes, and when they are alive.
 
-Recordings of the zoo are stored, since they take seconds, and PyTorch.
+`recorder` makes them, `memory` counts them. Those of the zoo are stored, since making them takes
+seconds, and PyTorch.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Recording:
     crossing
         Storages that cross the cut behind each layer, from the inputs to the outputs.
     gradients
-        Those of them that have a gradient.
+        Storages of `crossing` that have a gradient.
     tensors
         Bytes of the trained parameters, and of the other tensors of the module, that each layer
         uses, by name.

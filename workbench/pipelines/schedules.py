@@ -378,7 +378,7 @@ def _operations(plan: Plan, first_trained: int) -> Operations:
 def _returns_first(
     plan: Plan, order: Mapping[int, tuple[Pass, ...]], after: Pass, following: Pass | None
 ) -> bool:
-    """Whether the stage that is to do `after` sends what `following` takes before that."""
+    """Whether the stage of `after` sends the input of `following` before it does `after`."""
     before = None if following is None or after.backward else source(plan, following)
     if before is None or before.stage != after.stage:
         return False

@@ -1,18 +1,18 @@
-"""Trains a model in a pipeline: true learning, virtual time."""
+"""Training in a pipeline: true learning, virtual time."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench import training
-from workbench.pipelines.costs import check, reductions
+from workbench.pipelines.costs import check, holders, reductions
 from workbench.pipelines.learning import StageEpochs, StageLearner, names_of, slices_of
 from workbench.pipelines.problems import Problem
 from workbench.pipelines.programs import cluster_of, programs_of
 from workbench.pipelines.schedules import Plan
+from workbench.profiles import Tied
 from workbench.runtime import Fault, Run
 from workbench.training import FlatModel, Pieces, RunOptions, TrainingError
 from workbench.utils.checks import UserError, check_kind, check_truth
@@ -82,9 +82,9 @@ class Setup(training.WholeBatches):
         names = [names_of(pieces.parameters, stage) for stage in plan.stages]
         parts = [slices_of(of_stage, flat) for of_stage in names]
         summed = _summed(problem, plan, pieces, flat, name)
-        learners = []
         assert self.cluster is not None
-        for node in range(problem.nodes):
+        learners = []
+        for node, node_name in enumerate(self.cluster.names[: problem.nodes]):
             replica = flat.replica()
             own = [
                 of_stage
@@ -94,7 +94,7 @@ class Setup(training.WholeBatches):
             learners.append(
                 StageLearner(
                     node=node,
-                    name=self.cluster.names[node],
+                    name=node_name,
                     plan=plan,
                     first_trained=problem.first_trained,
                     pieces=pieces.on(replica.module),
@@ -127,53 +127,48 @@ def _summed(
 
     Raises UserError: the model ties other weights over the plan's stages than the problem does.
     """
-    stage_of = {
-        layer: number
-        for number, stage in enumerate(plan.stages)
-        for layer in range(stage.first, stage.last + 1)
-    }
-    item_bytes = flat.layout.item_bytes
-    users: defaultdict[str, list[int]] = defaultdict(list)
-    for layer, used in enumerate(pieces.parameters, start=1):
-        for weight in used:
-            users[weight].append(layer)
-    tied = {  # tensor -> size and layers
-        weight: ((part.stop - part.start) * item_bytes, tuple(users[weight]))
-        for weight, part in flat.layout.tensor_slices.items()
-        if len({stage_of[layer] for layer in users[weight]}) > 1
-    }
     stated = [
-        (weight.size_bytes, tuple(sorted(weight.layers)))
+        Tied(weight.size_bytes, tuple(sorted(weight.layers)))
         for weight in problem.tied
-        if len({stage_of[layer] for layer in weight.layers}) > 1
+        if len(holders(plan, weight)) > 1
     ]
+    tied = _tied_over_stages(plan, pieces, flat)
     if sorted(stated) != sorted(tied.values()):
-        held = f"{name} ties none"
-        for weight in tied:
-            held = f"{name} uses {weight!r} in layers {users[weight]}"
+        uses = [f"uses {tensor!r} in layers {weight.layers}" for tensor, weight in tied.items()]
         raise UserError(
-            f"the problem's weights tied over stages are {stated or 'none'}, but {held}; give "
-            f"tied=({', '.join(f'Tied{each}' for each in tied.values())})"
+            f"the problem's weights tied over stages are {stated or 'none'}, but {name} "
+            f"{' and '.join(uses) or 'ties none'}; give tied=({', '.join(map(str, tied.values()))})"
         )
-    groups: list[tuple[tuple[int, ...], list[slice]]] = []
-    for stage in plan.stages:
-        names = names_of(pieces.parameters, stage) - tied.keys()
-        groups.append((stage.nodes, slices_of(names, flat)))
-    left: Mapping[str, Any] = dict(tied)
-    for each in stated:
-        weight = next(weight for weight, about in left.items() if about == each)
-        left = {other: about for other, about in left.items() if other != weight}
-        nodes = {node for layer in each[1] for node in plan.stages[stage_of[layer]].nodes}
-        groups.append((tuple(sorted(nodes)), slices_of({weight}, flat)))
-    found = [parts for nodes, parts in groups if len(nodes) > 1 and parts]
+    groups = [
+        (stage.nodes, slices_of(names_of(pieces.parameters, stage) - tied.keys(), flat))
+        for stage in plan.stages
+    ]
+    for weight in stated:
+        tensor = next(tensor for tensor, other in tied.items() if other == weight)
+        del tied[tensor]
+        nodes = {node for number in holders(plan, weight) for node in plan.stages[number].nodes}
+        groups.append((tuple(sorted(nodes)), slices_of({tensor}, flat)))
+    summed = [parts for nodes, parts in groups if len(nodes) > 1 and parts]
     sizes = [each.size_bytes for each in reductions(problem, plan)]
-    learnt = [item_bytes * sum(part.stop - part.start for part in parts) for parts in found]
-    if len(sizes) != len(learnt):
+    if len(sizes) != len(summed):
+        item_bytes = flat.layout.item_bytes
+        own = [item_bytes * sum(part.stop - part.start for part in parts) for parts in summed]
         raise UserError(
-            f"the problem sums {sizes} bytes of gradients, but {name} has {learnt} bytes; make the "
+            f"the problem sums {sizes} bytes of gradients, but {name} has {own} bytes; make the "
             "problem of the model's profile"
         )
-    return dict(enumerate(found))
+    return dict(enumerate(summed))
+
+
+def _tied_over_stages(plan: Plan, pieces: Pieces, flat: FlatModel) -> dict[str, Tied]:
+    """Weights that layers of several stages use, by the name of their tensor."""
+    tied = {}
+    for tensor, part in flat.layout.tensor_slices.items():
+        layers = [layer for layer, used in enumerate(pieces.parameters, start=1) if tensor in used]
+        weight = Tied((part.stop - part.start) * flat.layout.item_bytes, tuple(layers))
+        if len(holders(plan, weight)) > 1:
+            tied[tensor] = weight
+    return tied
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +199,7 @@ class StagePrograms(training.OneModel[Trained]):
         self.epochs.observe(at_s, node, value)
 
     def trained(self, run: Run) -> Trained:
-        """The finished epochs."""
+        """Return the finished epochs."""
         return Trained(self.epochs.frame, self.epochs.weights, run, self.plan, self.losses)
 
 

@@ -1,4 +1,4 @@
-"""Data-parallel training in which nodes share out what each would otherwise hold whole.
+"""Data-parallel training in which nodes share out states, gradients and parameters.
 
 Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020; in
 stage 0 gradients are all-reduced in buckets: Li et al., "PyTorch Distributed", 2020.

@@ -23,7 +23,7 @@ from workbench.utils.checks import UserError
 
 
 async def assemble(context: Context, group: Sequence[int], topic: str = "group") -> None:
-    """Return once all nodes have joined the first one, which then tells them."""
+    """Wait until all nodes have joined the first one, which then lets all begin."""
     first, *others = group
     if context.node == first:
         for node in others:

@@ -1,10 +1,9 @@
-"""What an iteration of sharded training takes, and the memory that it needs.
+"""Seconds, bytes and memory of an iteration of sharded training.
 
 Rajbhandari et al. 2020 (ZeRO), Secs. 5 and 7: a node of N sends 2(N-1)/N of the model's bytes in
 stages 0 to 2, and 3(N-1)/N at most in stage 3; more where stages 2 and 3 reduce the gradients of
-several batches. Seconds follow the schedule exactly: a computation
-waits for its collectives, a collective for the one before it and for its messages, a message for
-the link.
+several batches. Seconds follow the schedule exactly: a computation waits for its collectives, a
+collective for the one before it and for its messages, a message for the link.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from workbench.sharding.schedules import (
 from workbench.utils.checks import MOST_BYTES, NOT_NEGATIVE, at_least, check_kind, check_whole
 
 MOST_ITERATIONS = 16
-"""Iterations among which one is sought that repeats an earlier one."""
+"""Iterations that are followed to find one that repeats an earlier one."""
 
 ROUNDING = 1e-9
 """Relative difference below which two iterations are the same."""
@@ -185,7 +184,7 @@ class Steady(NamedTuple):
 def steady(problem: Problem, plan: Plan) -> Steady:
     """Mean of the iterations after which all nodes and links are as they were.
 
-    Of the second half of `MOST_ITERATIONS`, where they do not repeat themselves earlier.
+    Where none repeats an earlier one, the mean is of the second half of `MOST_ITERATIONS`.
     """
     ends, states, sending = list[float](), list[FloatArray](), list[FloatArray]()
     for now_s, free_s, sending_bytes in islice(_iterations(problem, plan), MOST_ITERATIONS):

@@ -1,4 +1,4 @@
-"""The learning behind sharded training: each node's gradients, and steps on what it owns."""
+"""Learning in sharded training: gradients of each node, and steps on its own shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Replica:
     """A node's copy of the model.
 
     Layers are computed one by one in every stage, so that the weights have the same bits in all.
-    What a node has dropped in stage 3 is NaN, so that nothing can be learnt from it.
+    Parameters that a node has dropped in stage 3 are NaN, so that nothing can be learnt from them.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Replica:
         return self.worker.flat.gradients[self.whole(bucket)].clone()
 
     def drop(self, bucket: int) -> None:
-        """Forget the other nodes' shares of a bucket's parameters."""
+        """Drop the other nodes' shares of a bucket's parameters."""
         own, whole = self.own(bucket), self.whole(bucket)
         self.worker.flat.parameters[whole.start : own.start] = float("nan")
         self.worker.flat.parameters[own.stop : whole.stop] = float("nan")

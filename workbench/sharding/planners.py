@@ -12,7 +12,7 @@ DDP_BYTES = 25 * 2**20
 """Default size of a bucket in PyTorch's DistributedDataParallel (Li et al. 2020)."""
 
 PARTS = (1, 2, 4, 8, 16, 32)
-"""Buckets hold these parts of a model: all of it, a half."""
+"""Parts of a model in a bucket, as tried: all of it, a half, a quarter."""
 
 
 def cuts(param_bytes: Sequence[float], bucket_bytes: float) -> tuple[int, ...]:
@@ -27,7 +27,7 @@ def cuts(param_bytes: Sequence[float], bucket_bytes: float) -> tuple[int, ...]:
 
 
 def plans(problem: Problem, stage: int) -> list[Plan]:
-    """Plans to choose from: whole model, parts of several sizes, DDP's default, single layers."""
+    """Candidates: one bucket, parts of several sizes, DDP's default, single layers."""
     sizes = problem.param_bytes.tolist()
     limits = [*(sum(sizes) / parts for parts in PARTS), DDP_BYTES, 0.0]
     tried = {cuts(sizes, limit) for limit in limits}

@@ -39,13 +39,14 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """States that nodes share out, and layers grouped into buckets.
+    """Stage of ZeRO, and layers grouped into buckets.
 
     Parameters
     ----------
     stage
-        Of ZeRO (Rajbhandari et al. 2020, Sec. 5): each node holds 1/N of the optimiser's state from
-        stage 1 on, of gradients from 2 on, of parameters in 3. In stage 0 nodes share nothing out:
+        Stage of ZeRO (Rajbhandari et al. 2020, Sec. 5): each node holds 1/N of the optimiser's
+        state from stage 1 on, of gradients from 2 on, of parameters in 3. In stage 0 nodes share
+        nothing out:
         an all-reduce of gradients in buckets, as PyTorch's DistributedDataParallel has it (Li et
         al. 2020).
     cuts
@@ -99,7 +100,7 @@ class Compute(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """Operation of all nodes on a bucket, beside computation and after the collectives before."""
+    """Operation of all nodes on a bucket, after earlier collectives and beside computation."""
 
     kind: str
     bucket: int

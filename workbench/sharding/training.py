@@ -1,4 +1,4 @@
-"""Trains a model on nodes that share it out: true learning, virtual time."""
+"""Training on nodes that share out a model: true learning, virtual time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Setup(training.Setup):
     batch_size
         Samples of each node in an iteration.
     flops_per_s, backward_over_forward
-        What a node of speed 1 sustains, and its time backward over forward.
+        FLOP/s that a node of speed 1 sustains, and its backward over its forward time.
     """
 
     cluster: Cluster
@@ -92,7 +92,7 @@ class Setup(training.Setup):
         )
 
     def programs(self, how: Plan) -> DataParallelPrograms:
-        """Programs of the nodes, and what they learn with; errors as for `train`."""
+        """Programs of the nodes with their replicas; `how` is the plan; errors as for `train`."""
         flat, problem, count = self.flat(), self.problem, len(self.cluster)
         buckets, pieces = problem.buckets(how), self.pieces(flat)
         by_epoch = [self._batches(node) for node in range(count)]
@@ -149,7 +149,7 @@ class Setup(training.Setup):
         ]
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
-        """Refuse those that lose anything: each node waits for all others."""
+        """Refuse faults that lose anything: each node waits for all others."""
         training.check_losing_nothing(faults)
 
 
