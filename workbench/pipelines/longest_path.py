@@ -71,13 +71,13 @@ def iteration(problem: Problem, plan: Plan) -> Iteration:
 
     Raises UserError: the plan is not one for this problem, or its nodes wait for each other.
     """
-    return _follow(problem, plan, _Course(problem))
+    return _follow(problem, plan, _State(problem))
 
 
 def timeline(problem: Problem, plan: Plan) -> Trace:
     """Trace of one step: a row a pass, message and update of ``node 0``, ``node 1`` and so on."""
     spans: list[Span] = []
-    _follow(problem, plan, _Course(problem, spans))
+    _follow(problem, plan, _State(problem, spans))
     return Trace.of(spans)
 
 
@@ -101,7 +101,7 @@ class _Message(NamedTuple):
 
 
 @dataclass
-class _Course:
+class _State:
     """Times of nodes, links and messages so far, and their `spans`, if these are recorded."""
 
     problem: Problem
@@ -141,32 +141,20 @@ class _Course:
         return start_s, end_s
 
 
-def _follow(problem: Problem, plan: Plan, course: _Course) -> Iteration:
+def _follow(problem: Problem, plan: Plan, state: _State) -> Iteration:
     check(problem, plan)
-    course.now_s, course.busy_s = dict.fromkeys(plan.nodes, 0.0), dict.fromkeys(plan.nodes, 0.0)
-    samples_s = _send_samples(problem, plan, course)
-    passes, sums = operations(plan, problem.first_trained), reductions(problem, plan)
-    _carry_out(
-        plan,
-        course,
-        {
-            node: [
-                *_passes(problem, plan, node, passes[node]),
-                *_all_reduces(node, sums),
-                _Work(update_s(problem, plan, node), "update"),
-            ]
-            for node in plan.nodes
-        },
-    )
+    state.now_s, state.busy_s = dict.fromkeys(plan.nodes, 0.0), dict.fromkeys(plan.nodes, 0.0)
+    samples_s = _send_samples(problem, plan, state)
+    _carry_out(plan, state, _work_by_node(problem, plan))
     shared_s = (
-        8 * sum(course.sent_bytes.get(pair, 0.0) for pair in pairs) / bandwidth_bps
+        8 * sum(state.sent_bytes.get(pair, 0.0) for pair in pairs) / bandwidth_bps
         for bandwidth_bps, pairs in problem.shared
     )
-    total_s = max(samples_s, *course.now_s.values(), *shared_s)
-    return Iteration(total_s, course.busy_s, course.sent_bytes, needed_bytes(problem, plan))
+    total_s = max(samples_s, *state.now_s.values(), *shared_s)
+    return Iteration(total_s, state.busy_s, state.sent_bytes, needed_bytes(problem, plan))
 
 
-def _send_samples(problem: Problem, plan: Plan, course: _Course) -> float:
+def _send_samples(problem: Problem, plan: Plan, state: _State) -> float:
     """Occupy links with the samples of a later step, which nodes ask for as this one begins.
 
     Return the longest time that they occupy a link.
@@ -175,9 +163,23 @@ def _send_samples(problem: Problem, plan: Plan, course: _Course) -> float:
     for ends, size in samples_sent(problem, plan).items():
         back = problem.links.get(ends[::-1])
         asked_s = 0.0 if back is None else back.latency_s
-        start_s, end_s = course.occupy(ends, size, asked_s, "samples")
+        start_s, end_s = state.occupy(ends, size, asked_s, "samples")
         longest_s = max(longest_s, end_s - start_s)
     return longest_s
+
+
+def _work_by_node(problem: Problem, plan: Plan) -> dict[int, list[_Work | _Message]]:
+    """List what each node computes, sends and receives in a step, in order."""
+    sequences = operations(plan, problem.first_trained)
+    sums = reductions(problem, plan)
+    return {
+        node: [
+            *_passes(problem, plan, node, sequences[node]),
+            *_all_reduces(node, sums),
+            _Work(update_s(problem, plan, node), "update"),
+        ]
+        for node in plan.nodes
+    }
 
 
 def _passes(
@@ -210,14 +212,16 @@ def _all_reduces(node: int, sums: Iterable[AllReduce]) -> Iterator[_Message]:
                 yield _Message(key, sender, receiver, reduction.share_bytes, part)
 
 
-def _carry_out(plan: Plan, course: _Course, lists: Mapping[int, list[_Work | _Message]]) -> None:
+def _carry_out(
+    plan: Plan, state: _State, work_by_node: Mapping[int, Iterable[_Work | _Message]]
+) -> None:
     """Let nodes carry out their lists in order, each as far as its messages have arrived.
 
     As each node's order is fixed, so is that of each link's messages, and the times do not depend
     on which node is looked at first (a Kahn process network).
     """
-    now_s = course.now_s
-    queues = {node: deque(work) for node, work in lists.items()}
+    now_s = state.now_s
+    queues = {node: deque(work) for node, work in work_by_node.items()}
     waiting: dict[object, int] = {}  # message -> the first of its nodes to reach it
     ready = list(queues)
     while ready:
@@ -226,22 +230,22 @@ def _carry_out(plan: Plan, course: _Course, lists: Mapping[int, list[_Work | _Me
         while queue:
             work = queue[0]
             if isinstance(work, _Work):
-                course.compute(node, work)
+                state.compute(node, work)
             elif work.blocking:
                 other = waiting.pop(work.key, None)
                 if other is None:
                     waiting[work.key] = node
                     break
-                course.send(work, max(now_s[node], now_s[other]))
-                now_s[node] = now_s[other] = course.arrived_s[work.key]
+                state.send(work, max(now_s[node], now_s[other]))
+                now_s[node] = now_s[other] = state.arrived_s[work.key]
                 queues[other].popleft()
                 ready.append(other)
             elif work.sender == node:
-                course.send(work, now_s[node])
+                state.send(work, now_s[node])
                 if work.key in waiting:
                     ready.append(waiting.pop(work.key))
-            elif work.key in course.arrived_s:
-                now_s[node] = max(now_s[node], course.arrived_s[work.key])
+            elif work.key in state.arrived_s:
+                now_s[node] = max(now_s[node], state.arrived_s[work.key])
             else:
                 waiting[work.key] = node
                 break

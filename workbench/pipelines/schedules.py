@@ -321,11 +321,11 @@ def _stage_order(plan: Plan, stage: int, first_trained: int) -> list[Pass]:
     backward = [Pass(stage, m, True) for m in range(plan.microbatches)]
     if plan.schedule == "gpipe":
         return forward + backward[::-1]
-    depth = plan.depth(stage)
-    order = forward[:depth]
-    for m in range(plan.microbatches):
+    warm_up = plan.depth(stage)
+    order = forward[:warm_up]
+    for m in range(plan.microbatches):  # one of each in turn, until all forward passes are done
         order.append(backward[m])
-        order += forward[depth + m : depth + m + 1]
+        order += forward[warm_up + m : warm_up + m + 1]
     return order
 
 

@@ -17,13 +17,13 @@ PARTS = (1, 2, 4, 8, 16, 32)
 
 def cuts(param_bytes: Sequence[float], bucket_bytes: float) -> tuple[int, ...]:
     """Cuts into buckets of at least this size, filled from the last layer on, as in DDP."""
-    found, held = list[int](), 0.0
+    ends, held = list[int](), 0.0
     for layer in range(len(param_bytes), 1, -1):
         held += param_bytes[layer - 1]
         if held >= bucket_bytes and any(param_bytes[: layer - 1]):
-            found.append(layer - 1)
+            ends.append(layer - 1)
             held = 0.0
-    return tuple(found[::-1])
+    return tuple(ends[::-1])
 
 
 def plans(problem: Problem, stage: int) -> list[Plan]:

@@ -45,9 +45,8 @@ class Plan:
     ----------
     stage
         Stage of ZeRO (Rajbhandari et al. 2020, Sec. 5): each node holds 1/N of the optimiser's
-        state from stage 1 on, of gradients from 2 on, of parameters in 3. In stage 0 nodes share
-        nothing out:
-        an all-reduce of gradients in buckets, as PyTorch's DistributedDataParallel has it (Li et
+        state from stage 1 on, of gradients from 2 on, of parameters in 3. Stage 0 shares nothing
+        out: gradients are all-reduced in buckets, as in PyTorch's DistributedDataParallel (Li et
         al. 2020).
     cuts
         Layers behind which a bucket ends, increasing, from 1.

@@ -2,7 +2,9 @@
 
 Samples are sent to the nodes of the first stage ahead of the batch that needs them. GPipe and 1F1B
 flush the pipeline at the end of each step, so that their updates are SGD's. PipeDream does not:
-every batch is one micro-batch, and a stage keeps the weights of each that is in flight.
+every batch is one micro-batch, and a stage keeps the weights of each that is in flight. Since
+samples are sent in every epoch, frozen layers are computed in every epoch, with `cache_frozen` too;
+the plan says so.
 """
 
 from __future__ import annotations
