@@ -17,7 +17,7 @@ from tests.edgegossip.strategies import platforms
 from tests.hiertrain.costs.test_problem import good
 from tests.hiertrain.strategies import any_problem
 from tests.olpb.test_training import POOL, made_samples, small
-from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb, pipelines
+from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb, pipelines, sharding
 from workbench.clusters import Link
 from workbench.decentralised import ChocoSgd, DiLoCo, MoshpitSgd, NoLoCo
 from workbench.dlion import (
@@ -36,6 +36,7 @@ from workbench.dlion.algorithms.top_k import TopK
 from workbench.dlion.costs.iteration import Workload
 from workbench.hiertrain import TIERS, Chain, Hybrid, Problem
 from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.pipelines.problems import Shared
 
 Made = Callable[..., Any]
 GOOD: dict[Made, dict[str, Any]] = {
@@ -77,6 +78,9 @@ GOOD: dict[Made, dict[str, Any]] = {
     pipelines.Problem: dict.fromkeys(("forward_s", "backward_s", "update_s"), ((1, 2), (2, 1)))
     | dict.fromkeys(("param_bytes", "output_bytes"), (1, 2))
     | {"links": {(0, 1): Link(1e6)}, "batch": 8},
+    sharding.Plan: {"stage": 2},
+    sharding.Problem: dict.fromkeys(("forward_s", "backward_s", "update_s"), ((1, 2), (2, 1)))
+    | {"param_bytes": (1, 2), "links": dict.fromkeys(((0, 1), (1, 0)), Link(1e6))},
     olpb.Setup: {"model": small, "dataset": made_samples(), "pool": POOL, "batch_size": 6},
 }
 """Each value, and arguments that it takes."""
@@ -127,7 +131,18 @@ MORE: dict[Made, list[dict[str, Any]]] = {
         *({"tied": ((3, (1, 2)),)}, {"tied": ((1, (1, 3)),)}, {"memory_bytes": (1,)}),
         *({"tied": (weight,)} for weight in ((1,), (1, ()), (1, 5), ("1", (1, 2)), (1, (1, 2), 3))),
         {"first_trained": 3},
-        *({"links": {(0, 2): Link(1e6)}}, {"links": {(0, 1): 1e6}}),
+        *({"links": {(0, 2): Link(1e6)}}, {"links": {(0, 0): Link(1e6)}}, {"links": {(0, 1): 1e6}}),
+        *({"owners": owners} for owners in ({0: 0.5}, {3: 1.0}, {-1: 1.0})),
+        {"shared": (Shared(0.0, frozenset({(0, 1)})),)},
+        {"shared": (Shared(1.0, frozenset({(0, 7)})),)},
+    ],
+    sharding.Plan: [{"stage": 4}, {"cuts": (2, 2)}, {"cuts": (0,)}],
+    sharding.Problem: [
+        *({"forward_s": rows} for rows in ([], [["a", 1]] * 2, [[1, 1], [1]], [[1j, 1]] * 2)),
+        *({"update_s": [[1, 1]]}, {"param_bytes": (1, 2, 3)}, {"param_bytes": (1, -1)}),
+        *({"links": {}}, {"links": {(0, 1): Link(1e6)}}, {"tied": ((1, ()),)}),
+        *({"tied": ((1, (1, 5)),)}, {"tied": ((1, (1, 1.5)),)}, {"tied": ((3, (1, 2)),)}),
+        *({"other_bytes": (math.inf, 0)}, {"memory_bytes": (1,)}, {"memory_bytes": (-1, 1)}),
     ],
     olpb.Setup: [{name: 0} for name in ("levels", "modules", "evaluate_every")],
     System: [

@@ -1,7 +1,6 @@
 """Durations of a pipeline's step that theory states."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -91,24 +90,6 @@ def test_messages_wait_for_samples_on_their_link(bytes_of_gradient: int) -> None
     both = Shared(4.0, frozenset({(0, 1), (1, 0)}))
     narrow = iteration(replace(problem, shared=(both,)), plan)
     assert narrow.total_s == pytest.approx(2 * (80 + 2 * bytes_of_gradient))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"owners": {0: 0.5}}, "sum to 1"),
-        ({"owners": {3: 1.0}}, "from 2 on"),
-        ({"owners": {-1: 1.0}}, "owner is -1"),
-        ({"links": {(0, 2): Link(1.0)}}, "from 0 to 1"),
-        ({"shared": (Shared(0.0, frozenset({(0, 1)})),)}, "give a bandwidth"),
-        ({"shared": (Shared(1.0, frozenset({(0, 7)})),)}, "pairs of nodes"),
-    ],
-)
-def test_owners_and_capacities_of_other_nodes_are_refused(
-    change: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        uniform(2, 2, **change)
 
 
 def test_orders_of_anything_but_a_plan_are_refused() -> None:

@@ -143,6 +143,7 @@ def gradient_bytes(problem: Problem, plan: Plan, iterations: int) -> list[float]
     """
     sizes = [bucket.size_bytes for bucket in problem.buckets(plan)]
     run = simulate(cluster_of(problem), dry_run(problem, plan, iterations), trace=True)
+    assert run.trace is not None
     frame = run.trace.frame
     reduced = [bucket for bucket in reversed(range(len(sizes))) if sizes[bucket]]
     sent_s = {
@@ -224,38 +225,9 @@ def test_planners_take_the_fastest_plan_that_fits(seed: int) -> None:
             assert iteration_s(problem, chosen) == min(iteration_s(problem, p) for p in fitting)
 
 
-def test_plans_of_another_model_and_missing_links_are_refused() -> None:
+def test_plan_of_a_model_with_more_layers_is_refused() -> None:
     with pytest.raises(UserError, match="behind 1 to 2"):
         ends_s(EQUAL, Plan(stage=1, cuts=(3,)))
-    with pytest.raises(UserError, match="increasing"):
-        Plan(stage=1, cuts=(2, 2))
-    with pytest.raises(TypeError, match=r"link \(0, 1\)"):
-        replace(EQUAL, links={})
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("forward_s", [["a", 1, 1]] * 4, "forward_s takes numbers"),
-        ("forward_s", [[1, 1, 1], [1, 1]], "a row a node"),
-        ("backward_s", [], "a row a node"),
-        ("update_s", 1j * np.ones((4, 3)), "update_s takes numbers"),
-        ("update_s", np.ones((3, 3)), r"update_s has shape \(3, 3\)"),
-        ("param_bytes", [1.0, -1.0, 1.0], "param_bytes"),
-        ("links", {**EQUAL.links, (-1, 0): Link(1.0)}, "pairs of nodes, from 0 to 3"),
-        ("tied", (Tied(1, ()),), "a weight of no layer"),
-        ("tied", (Tied(1, (1, 2.5)),), "tied layer is 2.5"),  # type: ignore[arg-type]
-        ("tied", (Tied(1, (1, 4)),), "layers are 1 to 3"),
-        ("accumulate", 0, "accumulate"),
-        ("other_bytes", [np.inf] * 4, "other_bytes is inf"),
-        ("memory_bytes", [1.0], r"memory_bytes has shape \(1,\)"),
-        ("memory_bytes", "1 GB", "memory_bytes is '1 GB'"),
-    ],
-)
-def test_wrong_values_of_a_problem_are_refused(name: str, value: object, message: str) -> None:
-    wrong: Any = {name: value}
-    with pytest.raises(UserError, match=message):
-        replace(EQUAL, **wrong)
 
 
 @pytest.mark.parametrize("iterations", [0, -1, None, 1.5, "2"])

@@ -281,7 +281,7 @@ def steps_ahead(latency_s: float, step_s: float) -> int:
 
 def cluster_of(problem: Problem) -> Cluster:
     """Nodes and links of a problem, with its owners; no two links share anything."""
-    links: dict[tuple[Name, Name], Link] = {**problem.links}
+    links: dict[tuple[Name, Name], Link] = {(a, b): link for (a, b), link in problem.links.items()}
     return Cluster([Node(f"node{node}") for node in range(problem.places)], links)
 
 
