@@ -183,7 +183,7 @@ class TestSmallerBatches:
         nodes = [replace(node, memory_bytes=room) for node in WORKERS]
         cluster = replace(full_mesh(nodes, Link(1e7)), raw_samples_may_leave=moves)
         problem = replace(accumulating(2, cluster, 24), memory=of("lenet5"))
-        found = compared(problem)
+        found = compared(problem, [METHODS[name] for name in (*FITTING, "hiertrain")])
         smaller = found.smaller_batches
         for size in (24, 12, 6, 3, 1):
             changed = replace(problem, batch_size=size, accumulate=48 // size)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
-from workbench.comparison import METHODS, compare, explorer
+from workbench.comparison import METHODS, Comparison, compare, explorer
 from workbench.comparison.compare import lead
 from workbench.comparison.intervals import with_intervals
 from workbench.comparison.memory import memory_of
@@ -39,8 +39,13 @@ def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None
 
 
 @pytest.fixture(scope="module")
-def frame() -> pl.DataFrame:
-    return compare("lenet5", home()).frame
+def at_home() -> Comparison:
+    return compare("lenet5", home())
+
+
+@pytest.fixture(scope="module")
+def frame(at_home: Comparison) -> pl.DataFrame:
+    return at_home.frame
 
 
 def row_of(frame: pl.DataFrame, method: str) -> dict[str, Any]:
@@ -169,13 +174,12 @@ class TestAnswer:
             "One node, samples sent once (on edge)"
         )
 
-    def test_the_runner_up_is_named_with_how_far_behind_it_is(self) -> None:
-        found = compare("lenet5", home())
-        first, second = found.frame.head(2).iter_rows(named=True)
+    def test_the_runner_up_is_named_with_how_far_behind_it_is(self, at_home: Comparison) -> None:
+        first, second = at_home.frame.head(2).iter_rows(named=True)
         ratio = first["samples_per_s"] / second["samples_per_s"]
-        assert found.over_next == ratio
+        assert at_home.over_next == ratio
         assert second["method"] == "one node, samples sent each epoch"
-        text = str(found)
+        text = str(at_home)
         assert f"It is {ratio:.3g} x as fast as the runner-up, {second['method']}, and " in text
 
     def test_tied_methods_are_called_as_fast(self) -> None:
