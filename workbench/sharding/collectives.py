@@ -139,7 +139,7 @@ async def _send(
     part_bytes = size_bytes / len(group)
     if byte_s:
         cost_s = byte_s * part_bytes * (len(group) - 1)
-        await context.compute(_nothing, cost_s=cost_s, label="averaging")
+        await context.compute(lambda: None, cost_s=cost_s, label="averaging")
     for node, part in zip(group, parts, strict=True):
         if node != context.node:
             context.send(node, Message(context.node, topic, part, part_bytes))
@@ -176,7 +176,3 @@ def _sum(parts: Sequence[Any], weights: Sequence[float]) -> Any:
     for at, part in enumerate(parts[1:], start=1):
         total = total + (part * (weights[at] / largest) if weights else part)
     return total / (sum(weights) / largest) if weights else total
-
-
-def _nothing() -> None:
-    return None

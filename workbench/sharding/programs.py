@@ -65,7 +65,7 @@ class Worker:
         cost_s, bucket = self.seconds[work], self.buckets[work.bucket]
         label = "" if work.lane == "update" else f"{bucket.first}-{bucket.last}"
         if self.replica is None:
-            await context.compute(_nothing, cost_s=cost_s, lane=work.lane, label=label)
+            await context.compute(lambda: None, cost_s=cost_s, lane=work.lane, label=label)
             return
         record = await context.compute(
             lambda replica: replica.compute(iteration, work),
@@ -126,7 +126,3 @@ def worker(
 def dry_run(problem: Problem, plan: Plan, iterations: int) -> list[Program]:
     """Programs of all nodes, without learning, on nodes of speed 1."""
     return [worker(problem, plan, node, iterations=iterations) for node in range(problem.nodes)]
-
-
-def _nothing() -> None:
-    return None
