@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,12 @@ def printed(code: str, **variables: str) -> str:
     return ended.stdout.strip()
 
 
+@cache
+def own_kernels() -> str:
+    """What PyTorch chooses by itself."""
+    return printed("import torch; print(torch.backends.cpu.get_cpu_capability())")
+
+
 # --- Weights ------------------------------------------------------------------------------------
 
 
@@ -101,8 +108,7 @@ def test_importing_changes_nothing() -> None:
     code = "import os; before = dict(os.environ); import workbench, workbench.cli, sys\n"
     code += "assert dict(os.environ) == before and not {'torch', 'numpy'} & set(sys.modules)\n"
     code += "import torch; print(torch.backends.cpu.get_cpu_capability())"
-    own = printed("import torch; print(torch.backends.cpu.get_cpu_capability())")
-    assert printed(code) == own
+    assert printed(code) == own_kernels()
 
 
 @needs_avx2
@@ -168,6 +174,6 @@ def test_a_measured_profile_names_its_kernels(tmp_path: Path) -> None:
     saved = tmp_path / "board.parquet"
     asked = ["-m", "workbench.cli", "profile", "lenet5", "--measure", "--save", str(saved)]
     shown = fresh(*asked, OMP_NUM_THREADS="1")
-    own = printed("import torch; print(torch.backends.cpu.get_cpu_capability())")
+    own = own_kernels()
     assert LayerTimes.load(saved).kernels == f"{own}, 1 thread", shown.stderr
     assert f"this machine's cpu; kernels: {own}, 1 thread" in shown.stdout
