@@ -178,30 +178,31 @@ class TestSmallerBatches:
 
     @pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 1.1])
     @pytest.mark.parametrize("moves", [True, False])
-    def test_are_the_largest_with_which_a_method_fits(self, share: float, moves: bool) -> None:
+    def test_are_the_largest_with_which_another_method_fits(
+        self, share: float, *, moves: bool
+    ) -> None:
         room = share * of("lenet5")(24)
         nodes = [replace(node, memory_bytes=room) for node in WORKERS]
         cluster = replace(full_mesh(nodes, Link(1e7)), raw_samples_may_leave=moves)
         problem = replace(accumulating(2, cluster, 24), memory=of("lenet5"))
         found = compared(problem, [METHODS[name] for name in (*FITTING, "hiertrain")])
-        smaller = found.smaller_batches
+        smaller, before = found.smaller_batches, set[str]()
         for size in (24, 12, 6, 3, 1):
             changed = replace(problem, batch_size=size, accumulate=48 // size)
             frame = compared(changed, [METHODS[name] for name in FITTING]).frame
             exact = frame.filter(pl.col("reason").is_null() & (pl.col("samples_share") == 1))
-            fitting = exact.filter(pl.col("fits"))["method"].to_list()
-            if fitting:
+            fitting = {*exact.filter(pl.col("fits"))["method"]}
+            if size == 24:
+                before = fitting
+            elif fitting - before:
                 break
         else:
             assert smaller is None
             return
-        if found.method is not None:  # tiers may fit where whole models do not
-            assert smaller is None
-            return
         assert smaller is not None
         assert (smaller.batch_size, smaller.accumulate) == (size, 48 // size)
-        assert sorted(smaller.methods) == sorted(fitting)
-        assert str(found).endswith(str(smaller))
+        assert {*smaller.methods} == fitting - before
+        assert str(smaller) in str(found)
         assert f"batches of {size} accumulated {48 // size} times" in str(smaller)
 
 

@@ -249,6 +249,12 @@ def test_dropout_outside_a_mode_is_refused_and_dropout_of_trained_layers_is_not(
     compare(above, nodes(1), input_shape=(64,), cache_frozen=True)
 
 
+def test_the_answer_names_methods_that_keep_no_activations() -> None:
+    said = "not kept, by: one node, samples sent each epoch; HierTrain; pipeline."
+    answers = [compare(PROFILE, nodes(2), cache_frozen=kept) for kept in (True, False)]
+    assert [said in str(answer) for answer in answers] == [True, False]
+
+
 @pytest.mark.parametrize("model", ["lenet5", nn.Linear(64, 4)])
 def test_a_model_without_a_frozen_front_is_refused(model: str | nn.Module) -> None:
     shape = None if isinstance(model, str) else (64,)

@@ -17,7 +17,7 @@ from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
 from workbench.comparison import METHODS, Comparison, compare, explorer
 from workbench.comparison.compare import lead
-from workbench.comparison.intervals import with_intervals
+from workbench.comparison.intervals import kinds_of, with_intervals
 from workbench.comparison.memory import memory_of
 from workbench.comparison.methods.method import EQUAL
 from workbench.comparison.table import MOST_ROWS, SCHEMA, best
@@ -155,11 +155,21 @@ class TestAnswer:
         assert "If updates may differ, " in text
         assert "On some of the samples, one node (33%) is " in text
 
-    def test_answer_says_that_no_other_system_fits(self) -> None:
+    def test_answer_says_how_many_methods_lack_memory_and_what_smaller_batches_do(self) -> None:
         board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e3)
         pair = full_mesh([board, Node("edge", flops_per_s=2e11, memory_bytes=8e9)], Link(1e9))
-        unfit = str(compare("resnet18", pair, 8))
-        assert "other methods that equal SGD do not fit in memory" in unfit
+        unfit = compare("resnet18", pair, 8)
+        assert re.search(r"\d+ other methods that equal SGD do not fit in memory", str(unfit))
+        assert unfit.smaller_batches is None
+        chips = compare("lenet5", home(memory_bytes=2e6), 64)
+        assert chips.method == "one node, samples sent once"
+        smaller = "With batches of 16 accumulated 4 times, these fit: all-reduce; parameter server"
+        assert smaller in str(chips)
+
+    def test_answer_that_names_a_pipeline_says_that_others_do_not_split_batches(self) -> None:
+        said = "Pipelines alone split a batch into micro-batches by themselves, so the order"
+        assert said in str(compare("resnet18", home(1000, memory_bytes=1e8), 8))
+        assert said not in str(compare("lenet5", home(2, may_leave=False), 8))
 
     def test_samples_that_nobody_states_and_those_left_out_are_assumptions(
         self, frame: pl.DataFrame
@@ -174,19 +184,23 @@ class TestAnswer:
             "One node, samples sent once (on edge)"
         )
 
-    def test_the_runner_up_is_named_with_how_far_behind_it_is(self, at_home: Comparison) -> None:
-        first, second = at_home.frame.head(2).iter_rows(named=True)
+    @pytest.mark.parametrize("mbps", [2, 20])
+    def test_the_table_has_the_answer_and_its_runner_up_of_another_system(self, mbps: int) -> None:
+        found = compare("lenet5", home(mbps, may_leave=mbps > 2), 8)
+        first, second = found.best().head(2).iter_rows(named=True)
+        assert first["method"] == found.method
+        assert first["system"] != second["system"]
         ratio = first["samples_per_s"] / second["samples_per_s"]
-        assert at_home.over_next == ratio
-        assert second["method"] == "one node, samples sent each epoch"
-        text = str(at_home)
-        assert f"It is {ratio:.3g} x as fast as the runner-up, {second['method']}, and " in text
+        times = f"{ratio:.3g} x " if ratio > 1.005 else ""
+        assert f"It is {times}as fast as the runner-up, " in str(found)
+        assert METHODS[second["method"]].label in str(found)
 
     def test_tied_methods_are_called_as_fast(self) -> None:
         rows = [("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.99)]
         frame = pl.DataFrame(rows, schema=["method", "system", "samples_per_s"], orient="row")
         frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
-        assert lead(with_intervals(frame)) == (
+        kinds = {name: kinds_of(METHODS[name]) for name in frame["method"]}
+        assert lead(with_intervals(frame, kinds)) == (
             "All-reduce comes first: phone is busy for 50% of an iteration.",
             "It is as fast as the runner-up, HierTrain (too close to call).",
         )
@@ -234,6 +248,12 @@ class TestBest:
         assert best(unfit)["method"].to_list() == ["b", "c"]
         assert best(frame.with_columns(reason=pl.lit("no"))).is_empty()
 
+    def test_faster_methods_of_another_kind_leave_none_out_that_equals_sgd(self) -> None:
+        others = [(f"o{at}", f"S{at}", "averages models", 1e6, 1.0) for at in range(MOST_ROWS)]
+        found = best(rows(("a", "A", EQUAL, 1, 1), ("b", "B", EQUAL, 0.5, 1), *others))
+        assert found["method"].to_list()[:2] == ["a", "b"]
+        assert len(found) == MOST_ROWS
+
     def test_of_more_kinds_than_fit_a_screen_the_slowest_are_left_out(self) -> None:
         frame = rows(*((f"w{at}", f"S{at}", EQUAL, 10.0 + at, 1.0) for at in range(15)))
         assert best(frame)["method"].to_list() == [f"w{at}" for at in range(15 - MOST_ROWS, 15)]
@@ -252,6 +272,31 @@ class TestText:
     def test_expenses_are_shown_where_nodes_state_them(self, watts: float | None) -> None:
         nodes = tuple(replace(node, watts=watts) for node in home().nodes)
         assert ("J a 1000" in printed(replace(home(), nodes=nodes))) is (watts is not None)
+
+    def test_blank_lines_part_methods_whose_rates_do_not_compare(self) -> None:
+        body = printed(home(), 160).partition("───\n")[2].partition("samples/s (low-high)")[0]
+        parts = [
+            {
+                word
+                for line in part.splitlines()
+                for word in METHODS
+                if line.strip().startswith(word)
+            }
+            for part in re.split(r"\n\s*\n", body.strip("\n"))
+        ]
+        assert ["hiertrain" in part for part in parts if part] == [True, False, False]
+        assert ["fedavg" in part for part in parts if part] == [False, False, True]
+        assert "rates compare within a part" in " ".join(printed(home()).split())
+
+    def test_without_a_method_that_fits_there_is_no_table(self) -> None:
+        chip = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
+        assert printed(chip).startswith("Left out: 1 that need more memory")
+
+    def test_a_name_from_one_paper_is_explained(self) -> None:
+        title = "synchronous exchange of whole gradients among peers"
+        assert f"baseline: {title}" in printed(home(), 200, every=True)
+        assert METHODS["baseline"].label == f"DLion (baseline: {title})"
+        assert METHODS["hiertrain"].label == "HierTrain"
 
     def test_a_dozen_rows_and_how_to_see_the_rest(self) -> None:
         text = printed(home())

@@ -9,7 +9,6 @@ from tests.comparison.test_compare import home
 from workbench.comparison import METHODS, Problem, charts, compare
 from workbench.comparison.compare import Comparison, compared, lead
 from workbench.comparison.intervals import (
-    BY_PARTS,
     KINDS,
     errors_of,
     kinds_of,
@@ -21,6 +20,13 @@ from workbench.comparison.table import SCHEMA
 from workbench.comparison.text import close_letters
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
+
+
+def intervals(frame: pl.DataFrame, *timed: str) -> pl.DataFrame:
+    """Intervals of methods, of which those that are `timed` have measured layer times."""
+    methods = {name: METHODS[name] for name in frame["method"]}
+    kinds = {name: kinds_of(own, timed=name in timed) for name, own in methods.items()}
+    return with_intervals(frame, kinds)
 
 
 def rates(*of: tuple[str, str, float | None]) -> pl.DataFrame:
@@ -49,16 +55,18 @@ def test_an_interval_contains_its_rate_and_is_missing_where_that_is(frame: pl.Da
 
 
 def test_a_method_is_as_uncertain_as_all_of_its_kinds() -> None:
-    frame = with_intervals(rates(("all-reduce", "all-reduce", 100.0)))
+    frame = intervals(rates(("all-reduce", "all-reduce", 100.0)))
     parts = [errors_of(kind) for kind in ("averaging", "layers")]
     assert frame["low_samples_per_s"][0] == 100 / max(errors.high for errors in parts)
     assert frame["high_samples_per_s"][0] == 100 / min(errors.low for errors in parts)
 
 
-def test_every_system_has_kinds() -> None:
-    systems = {method.system for method in METHODS.values()}
-    assert {*BY_PARTS} < systems
-    assert {kind for system in systems for kind in kinds_of(system, timed=False)} == {*KINDS}
+def test_methods_that_split_the_model_have_the_errors_of_pipelines() -> None:
+    split = {method.system for method in METHODS.values() if method.splits_model}
+    assert split == {"pipeline", "HierTrain", "OLPB"}
+    for method in METHODS.values():
+        assert ("pipelines" in kinds_of(method)) == method.splits_model
+    assert {kind for method in METHODS.values() for kind in kinds_of(method)} == {*KINDS}
     with pytest.raises(UserError, match="unknown kind 'layer'"):
         errors_of("layer")
 
@@ -88,7 +96,7 @@ def test_methods_within_the_wider_margin_are_too_close_to_call() -> None:
     margin = widest("averaging", "pipelines", "layers").margin
     assert margin == max(errors_of(kind).margin for kind in KINDS)
     inside, outside = 100 / (margin - 0.001), 100 / (margin + 0.001)
-    frame = with_intervals(
+    frame = intervals(
         rates(
             ("one node", "one node", 100.0),
             ("gossip", "gossip", inside),
@@ -102,31 +110,35 @@ def test_methods_within_the_wider_margin_are_too_close_to_call() -> None:
 def test_measured_times_leave_less_open() -> None:
     apart = (widest("averaging", "layers").margin + widest("averaging").margin) / 2
     both = rates(("all-reduce", "all-reduce", 100.0), ("gossip", "gossip", 100 / apart))
-    assert with_intervals(both)["too_close"].to_list() == ["gossip", "all-reduce"]
-    assert with_intervals(both, ["all-reduce"])["too_close"][0] == "gossip"
-    assert with_intervals(both, both["method"].to_list())["too_close"].to_list() == ["", ""]
+    assert intervals(both)["too_close"].to_list() == ["gossip", "all-reduce"]
+    assert intervals(both, "all-reduce")["too_close"][0] == "gossip"
+    assert intervals(both, *both["method"])["too_close"].to_list() == ["", ""]
 
 
 def test_ties_are_too_close_to_call() -> None:
     tie = rates(("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 10.0))
-    assert with_intervals(tie)["too_close"].to_list() == ["hiertrain", "all-reduce"]
+    assert intervals(tie)["too_close"].to_list() == ["hiertrain", "all-reduce"]
 
 
 def test_what_does_not_fit_in_memory_is_close_to_nothing() -> None:
-    rows = {"method": ["a", "b", "c"], "system": ["gossip"] * 3, "samples_per_s": [1.0, 1.0, 1.0]}
-    frame = with_intervals(pl.DataFrame({**rows, "fits": [True, False, None]}))
-    assert frame["too_close"].to_list() == ["c", "a; c", "a"]
+    methods = ["gossip", "gosgd", "fedavg"]
+    rows = {"method": methods, "samples_per_s": [1.0] * 3, "fits": [True, False, None]}
+    assert intervals(pl.DataFrame(rows))["too_close"].to_list() == [
+        "fedavg",
+        "gossip; fedavg",
+        "gossip",
+    ]
 
 
 def test_the_answer_names_what_is_too_close_to_call() -> None:
     three = rates(
         ("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.5), ("fedavg", "FedAvg", 5)
     )
-    assert lead(with_intervals(three)) == (
+    assert lead(intervals(three)) == (
         "All-reduce comes first: phone is busy for 50% of an iteration.",
         "It is 1.05 x as fast as the runner-up, HierTrain (too close to call).",
     )
-    apart = with_intervals(three.filter(pl.col("method") != "hiertrain"))
+    apart = intervals(three.filter(pl.col("method") != "hiertrain"))
     assert lead(apart)[0].startswith("All-reduce is the fastest: ")
 
 
@@ -135,7 +147,7 @@ def test_other_updates_are_faster_only_where_that_is_not_too_close_to_call(ratio
     made_up = rates(("all-reduce", "all-reduce", 100.0), ("gossip", "gossip", 100 * ratio))
     columns = pl.DataFrame(schema=SCHEMA).join(made_up, on=made_up.columns, how="right")
     exact = pl.when(method="all-reduce").then(pl.lit(EQUAL)).otherwise(pl.lit("averages models"))
-    frame = with_intervals(columns).with_columns(update=exact, samples_share=1.0, where=pl.lit(""))
+    frame = intervals(columns).with_columns(update=exact, samples_share=1.0, where=pl.lit(""))
     problem = Problem(profile_model("lenet5"), home())
     said = "If updates may differ, gossip is 1.5 x as fast."
     assert str(Comparison(problem, {}, frame)).endswith(said) == (ratio == 1.5)

@@ -267,6 +267,16 @@ class TestBatches:
         assert METHODS["all-reduce"].plan(problem).assumes == (said,)
         with pytest.raises(UnusableError, match="equally fast"):
             METHODS["all-reduce, batches by speed"].plan(problem)
+        assert METHODS["baseline"].plan(problem).assumes[0] == said
+
+    @pytest.mark.parametrize("method", ["ako", "gosgd"])
+    def test_peers_that_never_wait_use_samples_by_their_speed(self, method: str) -> None:
+        nodes = [Node(f"n{at}", flops_per_s=at * 1e8, samples=100) for at in (1, 4)]
+        plan = METHODS[method].plan(Problem(PROFILE, full_mesh(nodes, Link(1e9)), 8))
+        assert plan.assumes[0].startswith("each sample on n4 is used 4 times as often")
+        equal = [replace(node, flops_per_s=1e8) for node in nodes]
+        alike = METHODS[method].plan(Problem(PROFILE, full_mesh(equal, Link(1e9)), 8))
+        assert not any("as often" in phrase for phrase in alike.assumes)
 
 
 def test_path_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:

@@ -15,7 +15,14 @@ from workbench.comparison.cost import Cost
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.methods import Method, Plan
 from workbench.comparison.methods.method import EQUAL
-from workbench.comparison.threshold import RESOLUTION, STEP, STEPS, first, threshold
+from workbench.comparison.threshold import (
+    RESOLUTION,
+    STEP,
+    STEPS,
+    Threshold,
+    first,
+    threshold,
+)
 from workbench.profiles import profile_model
 
 MBPS = 10.0
@@ -36,14 +43,20 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def plan(problem: Problem) -> Plan:
             mbps = problem.cluster.links[0, 1].bandwidth / 1e6  # type: ignore[operator]
             cost = Cost(1 / rate(mbps), 1, {0: 1e-9}, {(0, 1): 1.0}, {(0, 1): 1.0})
-            memory = {0: NodeMemory(1.0, fits)}
-            return Plan(cost=cost, learns_from=learns_from, batches={0: 1}, memory=memory)
+            is_now = mbps == MBPS
+            memory = {0: NodeMemory(1.0, fits or is_now)}
+            whole = (0, 1) if is_now else learns_from
+            return Plan(cost=cost, learns_from=whole, batches={0: 1}, memory=memory)
 
         method = Method(name=name, system=name.title(), update=EQUAL, planner=plan)
         monkeypatch.setitem(METHODS, name, method)
 
-    add("level", lambda mbps: 1.0)
     return add
+
+
+def overtaking(*methods: str, problem: Problem = PROBLEM) -> Threshold | None:
+    """The bandwidth at which the first of these methods is overtaken."""
+    return threshold(problem, {name: METHODS[name].plan(problem) for name in methods})
 
 
 @given(ahead=st.lists(st.booleans(), min_size=STEPS, max_size=STEPS), up=st.booleans())
@@ -75,17 +88,20 @@ def test_threshold_is_where_the_rates_cross(
     known: Callable[..., None], at_mbps: float, *, above: bool
 ) -> None:
     crossing = at_mbps if above else MBPS**2 / at_mbps
-    known("riser", lambda mbps: 2.0 if (mbps > crossing) == above else 0.5)
-    threshold_ = threshold(PROBLEM, "level", ["riser"])
-    assert threshold_ is not None
-    assert threshold_.above is above
-    apart = threshold_.bandwidth_mbps / crossing
+    names = ("level", "by links") if above else ("by links", "level")
+    known("level", lambda mbps: 1.0)
+    known("by links", lambda mbps: mbps / crossing)
+    found = overtaking(*names)
+    assert found is not None
+    assert found.above is above
+    apart = found.bandwidth_mbps / crossing
     assert 1 <= (apart if above else 1 / apart) <= RESOLUTION
 
 
 def test_method_that_is_ahead_only_for_a_while_overtakes(known: Callable[..., None]) -> None:
-    known("peak", lambda mbps: 2.0 if 60 < mbps < 130 else 0.2)
-    crossing = threshold(PROBLEM, "level", ["peak"])
+    known("steps", lambda mbps: 3.0 if mbps > 130 else 1.0)
+    known("peak", lambda mbps: min(2.0, mbps / 60))
+    crossing = overtaking("steps", "peak")
     assert crossing is not None
     assert 60 < crossing.bandwidth_mbps <= 60 * RESOLUTION
     at = f"{crossing.bandwidth_mbps:.3g} Mbit/s (a to b and back)"
@@ -96,16 +112,32 @@ def test_method_that_is_ahead_only_for_a_while_overtakes(known: Callable[..., No
     ("rate", "options"),
     [
         pytest.param(lambda mbps: 1.0 + 1e-12, {}, id="ahead by rounding"),
-        pytest.param(lambda mbps: 9.0, {"fits": False}, id="does not fit"),
-        pytest.param(lambda mbps: 9.0, {"learns_from": (0,)}, id="leaves samples out"),
-        pytest.param(lambda mbps: 9.0 if mbps > 3000 else 0.5, {}, id="beyond the grid"),
+        pytest.param(lambda mbps: mbps / 20, {"fits": False}, id="does not fit"),
+        pytest.param(lambda mbps: mbps / 20, {"learns_from": (0,)}, id="leaves samples out"),
+        pytest.param(lambda mbps: mbps / 3000, {}, id="beyond the grid"),
     ],
 )
 def test_no_threshold_where_none_overtakes(
     known: Callable[..., None], rate: Rate, options: dict[str, object]
 ) -> None:
+    known("level", lambda mbps: 1.0)
     known("other", rate, **options)
-    assert threshold(PROBLEM, "level", ["other"]) is None
+    assert overtaking("level", "other") is None
+
+
+def test_methods_are_planned_only_for_bandwidths_at_which_they_may_lead(
+    known: Callable[..., None],
+) -> None:
+    planned = []
+
+    def rate(mbps: float) -> float:
+        planned.append(round(mbps))
+        return 0.1
+
+    known("level", lambda mbps: 1.0)
+    known("slow", rate)
+    assert overtaking("level", "slow") is None
+    assert sorted({*planned}) == [10, 160, 2560]
 
 
 def test_threshold_of_real_methods_is_the_first_on_a_grid_by_hand() -> None:
@@ -122,6 +154,6 @@ def test_threshold_of_real_methods_is_the_first_on_a_grid_by_hand() -> None:
 
     alone, together = "one node, samples sent once", "all-reduce"
     wanted = next(mbps for at in range(STEPS) if is_ahead(mbps := MBPS * STEP ** (at + 1)))
-    crossing = threshold(problem_at(MBPS), alone, [together])
+    crossing = overtaking(alone, together, problem=problem_at(MBPS))
     assert crossing is not None
     assert wanted / STEP < crossing.bandwidth_mbps <= wanted

@@ -11,16 +11,15 @@ import polars as pl
 from workbench.clusters import Link, Node, full_mesh
 from workbench.comparison import intervals
 from workbench.comparison.compare import TIE
-from workbench.comparison.methods import EQUAL, EXACT, METHODS, Plan, usable
+from workbench.comparison.methods import EXACT, METHODS, Plan, usable
 from workbench.comparison.problem import Problem
-from workbench.comparison.table import fits
+from workbench.comparison.table import KIND, KINDS, qualifies
 from workbench.figures import parts, stacked
 from workbench.profiles import profile_model
 
 if TYPE_CHECKING:
     import altair as alt
 
-KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
 ACTIONS = {"work": "computing", "transfer": "sending"}
 """Kind of a trace's row -> its name in a timeline."""
 SHOWN = (
@@ -38,11 +37,7 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
 
     If `frame` counts methods of a kind that are ``alike``, names show the number: ``gosgd (+1)``.
     """
-    exact = pl.col("update") == EQUAL
-    whole, some, others = map(pl.lit, KINDS)
-    all_samples = pl.col("samples_share") == 1
-    kind = pl.when(exact & all_samples).then(whole).when(exact).then(some).otherwise(others)
-    known = frame.filter(pl.col("reason").is_null()).with_columns(kind=kind)
+    known = frame.filter(pl.col("reason").is_null()).with_columns(kind=KIND.cast(pl.String))
     drawn = known.filter(pl.col("fits").fill_null(True))
     drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
     unfit = len(known) - len(drawn)
@@ -159,7 +154,7 @@ def winners(problems: Sequence[tuple[float, float, Problem]]) -> pl.DataFrame:
     for bandwidth_mbps, unevenness, problem in problems:
         best: dict[str, tuple[float, str]] = {}
         for name, plan in usable(problem, EXACT).items():
-            if fits(problem, plan) and problem.share(plan.learns_from) == 1:
+            if qualifies(problem, plan):
                 system, rate = METHODS[name].system, plan.cost.samples_per_s
                 best[system] = max(best.get(system, (0.0, "")), (rate, name))
         order = sorted(best.items(), key=lambda item: -item[1][0])

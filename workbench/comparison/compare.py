@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison import table
+from workbench.comparison import table, text
 from workbench.comparison.measured import AT_MOST_S, measured
 from workbench.comparison.memory import memory_of
 from workbench.comparison.methods import EQUAL, METHODS, Method, Plan, plans
 from workbench.comparison.problem import Problem
 from workbench.comparison.smaller import SmallerBatches, smaller_batches
-from workbench.comparison.threshold import Threshold, named, threshold
+from workbench.comparison.threshold import Threshold, threshold
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.profiles.graph import uses_batch_statistics
 from workbench.profiles.inputs import InputShape
@@ -24,7 +24,7 @@ from workbench.profiles.layers import find_layers
 from workbench.profiles.tracing import follow
 from workbench.runtime import progress
 from workbench.utils.checks import UserError, check_name
-from workbench.utils.numbers import bytes_as_text, three_digits
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +34,11 @@ TIE = 1.005
 
 MEASURED = 4
 """Number of methods that are measured by default."""
+
+SPLIT = (
+    "Pipelines alone split a batch into micro-batches by themselves, so the order depends on the "
+    "batch size, here {size}."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +82,6 @@ class Comparison:
         """The system of `method`."""
         return None if self.method is None else METHODS[self.method].system
 
-    @property
-    def over_next(self) -> float | None:
-        """Samples a second of `method` over those of the runner-up, whatever its system."""
-        rates = self._candidates["samples_per_s"]
-        return rates[0] / rates[1] if len(rates) > 1 else None
-
     @cached_property
     def threshold(self) -> Threshold | None:
         """Bandwidth of the busiest link of `method` at which another system becomes the fastest.
@@ -90,20 +89,30 @@ class Comparison:
         Each system counts with its fastest method.
         """
         fastest = self._candidates.unique("system", keep="first", maintain_order=True)["method"]
-        return threshold(self.problem, fastest[0], fastest[1:]) if len(fastest) > 1 else None
+        if len(fastest) < 2:
+            return None
+        plans = {name: self.plans[name] for name in fastest}
+        return threshold(
+            self.problem, {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
+        )
 
     @cached_property
     def smaller_batches(self) -> SmallerBatches | None:
-        """The largest batches, accumulated to the same step, with which a method fits in memory.
+        """The largest batches, accumulated to the same step, with which another method fits.
 
-        By memory alone, before planning; None where a method fits as it is, or none would.
+        By memory alone, before planning; None where all methods fit as it is, or none would.
         """
-        return smaller_batches(self.problem) if self._candidates.is_empty() else None
+        return smaller_batches(self.problem, self._unfit) if self._unfit else None
 
     @property
     def _candidates(self) -> pl.DataFrame:
         """Methods that equal SGD on all samples, can be used and fit, the fastest first."""
         return table.equal_to_sgd(self.frame).filter(pl.col("fits").fill_null(True))
+
+    @property
+    def _unfit(self) -> list[str]:
+        """Methods that equal SGD on all samples, and for which a node lacks memory."""
+        return table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["method"].to_list()
 
     def best(self) -> pl.DataFrame:
         """The best method of each kind; see `table.best`."""
@@ -147,57 +156,39 @@ class Comparison:
 
     def explain(self, method: str) -> str:
         """Explain where a method runs, what limits it and what is assumed, a line for each."""
-        row = self.frame.row(
-            by_predicate=pl.col("method") == check_name("method", method, METHODS), named=True
-        )
-        if row["reason"] is not None:
-            return f"{method}, of {row['system']}, cannot be used here: {row['reason']}"
-        memory = row["memory_bytes"]
-        lacks = ", which has less" if row["fits"] is False else ""
-        facts = {
-            "update": row["update"],
-            "runs": row["where"],
-            "simulated": f"{three_digits(row['samples_per_s'])} samples/s",
-            "90 % interval": f"{three_digits(row['low_samples_per_s'])} to "
-            f"{three_digits(row['high_samples_per_s'])} samples/s",
-            "too close to call with": row["too_close"],
-            "predicted": row["predicted_samples_per_s"]
-            and f"{three_digits(row['predicted_samples_per_s'])} samples/s by its own cost model",
-            "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
-            "computing": f"{1 - row['waiting_share']:.0%} of the time",
-            "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
-            + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
-            "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
-            "learns from": f"{row['samples_share']:.0%} of the samples",
-            "updates": row["samples_per_step"]
-            and f"an update every {row['samples_per_step']:,.0f} samples",
-            "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
-        }
-        lines = [f"  {name}: {fact}" for name, fact in facts.items() if fact]
-        lines += [f"  assumes: {phrase}" for phrase in row["assumes"].split("; ") if phrase]
-        return "\n".join([f"{method}, of {row['system']}:", *lines])
+        name = check_name("method", method, METHODS)
+        return text.explanation(self.frame.row(by_predicate=pl.col("method") == name, named=True))
 
     def __str__(self) -> str:
         """The answer: the fastest method, what limits it, and where another overtakes it."""
-        candidates = self._candidates
+        candidates, unfit, smaller = self._candidates, self._unfit, str(self.smaller_batches or "")
         if candidates.is_empty():
             none = (
                 "No method that equals SGD on all samples can be used here and fits in memory; "
                 "in Python, memory.fit recomputes parts of a step so that it fits into less."
             )
-            return f"{none} {self.smaller_batches or ''}".strip()
-        row = candidates.row(0, named=True)
-        parts = [*lead(candidates, f" ({row['where']})" if row["where"] else "")]
-        if candidates.filter(pl.col("system") != row["system"]).is_empty():
-            unfit = table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["method"].n_unique()
-            parts.append(
-                f"{unfit} other methods that equal SGD do not fit in memory; smaller batches, "
-                "accumulated, need less."
-                if unfit
-                else ""
-            )
-        parts += [str(self.threshold or ""), self._faster(row)]
+            return f"{none} {smaller}".strip()
+        first = candidates.row(0, named=True)
+        parts = [*lead(candidates, f" ({first['where']})" if first["where"] else "")]
+        if unfit:
+            parts += [f"{len(unfit)} other methods that equal SGD do not fit in memory.", smaller]
+        parts += [self._batches(), self._cache(), str(self.threshold or ""), self._faster(first)]
         return " ".join(filter(None, parts))
+
+    def _batches(self) -> str:
+        """Say that batches matter, where a pipeline is one of the two fastest systems."""
+        systems = self._candidates["system"].unique(maintain_order=True)[:2]
+        return SPLIT.format(size=self.problem.batch_size) if "pipeline" in systems else ""
+
+    def _cache(self) -> str:
+        """Name the methods that do not keep the activations of frozen layers."""
+        if not self.problem.cache_frozen:
+            return ""
+        others = [method for method in METHODS.values() if not method.keeps_samples]
+        names = dict.fromkeys(
+            method.name if method.system == "one node" else method.system for method in others
+        )
+        return f"Frozen layers are computed in every epoch, not kept, by: {'; '.join(names)}."
 
     def _faster(self, fastest: Mapping[str, Any]) -> str:
         """Sentences on what is faster with other updates, or on some of the samples."""
@@ -214,9 +205,9 @@ class Comparison:
                 ratio = best["samples_per_s"] / fastest["samples_per_s"]
                 share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
                 if ratio > 1 and best["method"] not in close_to(fastest):
-                    method = named(METHODS[best["method"]])
+                    label = METHODS[best["method"]].label
                     times = three_digits(ratio)
-                    sentences.append(f"{condition}, {method}{share} is {times} x as fast.")
+                    sentences.append(f"{condition}, {label}{share} is {times} x as fast.")
         return " ".join(sentences)
 
 
@@ -313,31 +304,30 @@ def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
     """Say which method is the fastest and what limits it; and how far it is ahead of others.
 
     A method that is ahead by less than its margin comes first, but is not called the fastest.
-
-    `usable` has the methods in order, the fastest first. The others are the runner-up and, if that
-    is of the same system, the first method of another system.
+    `usable` has the methods in order, the fastest first; the runner-up is of another system.
     """
     first = usable.row(0, named=True)
-    limit, name = first["limited_by"], named(METHODS[first["method"]])
+    limit, label = first["limited_by"], METHODS[first["method"]].label
     bottleneck = f"the {limit}" if limit.startswith("link ") else limit
-    busy = f"{bottleneck} is busy for {first['busy_share']:.0%} of an iteration"
     close = close_to(first)
-    place = "comes first" if close & {*usable["method"][1:2]} else "is the fastest"
-    fastest = f"{name[0].upper()}{name[1:]}{where} {place}: {busy}."
-    elsewhere = usable.filter(pl.col("system") != first["system"])
-    others = pl.concat([usable[1:2], elsewhere[:1]]).unique("method", maintain_order=True)
-    ahead = [
-        f"{_times(first['samples_per_s'] / rate)}as fast as {'' if at else 'the runner-up, '}"
-        f"{named(METHODS[method])}{' (too close to call)' if method in close else ''}"
-        for at, (method, rate) in enumerate(others.select("method", "samples_per_s").iter_rows())
-    ]
-    return fastest, f"It is {', and '.join(ahead)}." if ahead else ""
+    place = "comes first" if close & {*usable["method"]} else "is the fastest"
+    fastest = (
+        f"{label[0].upper()}{label[1:]}{where} {place}: {bottleneck} is busy for "
+        f"{first['busy_share']:.0%} of an iteration."
+    )
+    others = usable.filter(pl.col("system") != first["system"])
+    if others.is_empty():
+        return fastest, ""
+    method, rate = others.select("method", "samples_per_s").row(0)
+    ratio = first["samples_per_s"] / rate
+    times = f"{three_digits(ratio)} x " if ratio >= TIE else ""
+    open_order = " (too close to call)" if method in close else ""
+    return (
+        fastest,
+        f"It is {times}as fast as the runner-up, {METHODS[method].label}{open_order}.",
+    )
 
 
 def close_to(row: Mapping[str, Any]) -> set[str]:
     """Methods that are too close to call with the one of a row."""
     return set(row["too_close"].split("; "))
-
-
-def _times(ratio: float) -> str:
-    return f"{three_digits(ratio)} x " if ratio >= TIE else ""

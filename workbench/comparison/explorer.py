@@ -13,9 +13,10 @@ from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
 from workbench.comparison.compare import lead
 from workbench.comparison.cost import limit
-from workbench.comparison.intervals import with_intervals
+from workbench.comparison.intervals import kinds_of, with_intervals
 from workbench.comparison.methods import METHODS, Plan, usable
 from workbench.comparison.problem import Problem
+from workbench.comparison.table import KINDS
 from workbench.figures import stacked
 from workbench.profiles import profile_model
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
@@ -148,7 +149,8 @@ def _table(problem: Problem, plans: Mapping[str, Plan]) -> pl.DataFrame:
         share, most = problem.share(plan.learns_from), limit(problem, plan.cost)
         rows.append((name, METHODS[name].system, plan.cost.samples_per_s, share, *most))
     columns = ["method", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
-    return with_intervals(pl.DataFrame(rows, schema=columns, orient="row"))
+    kinds = {name: kinds_of(METHODS[name]) for name in plans}
+    return with_intervals(pl.DataFrame(rows, schema=columns, orient="row"), kinds)
 
 
 def draw(setting: Setting) -> dict[str, Any]:
@@ -156,9 +158,9 @@ def draw(setting: Setting) -> dict[str, Any]:
     problem = problem_of(setting)
     plans = ranked(problem)
     frame = _table(problem, plans)
-    kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
-    drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
-    rates = charts.marks(drawn, charts.KINDS[:2])
+    kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(KINDS[0]))
+    drawn = frame.with_columns(kind=kind.otherwise(pl.lit(KINDS[1])))
+    rates = charts.marks(drawn, KINDS[:2])
     shown = [name for name, plan in plans.items() if plan.phases][:TIMELINES]
     traced = charts.traced({name: plans[name] for name in shown})
     fastest, ahead = lead(frame.filter(pl.col("samples_share") == 1))

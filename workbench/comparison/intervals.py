@@ -18,19 +18,19 @@ predictions of one model were as far apart as this, nine in ten pairs were measu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from workbench.clusters.testbeds import load_calibration
 from workbench.utils.checks import choose
 
-KINDS = ("averaging", "pipelines", "layers")
+if TYPE_CHECKING:
+    from workbench.comparison.methods.method import Method
 
-BY_PARTS = ("pipeline", "HierTrain", "OLPB")
-"""Systems whose nodes compute parts of one model."""
+KINDS = ("averaging", "pipelines", "layers")
 
 
 class Errors(NamedTuple):
@@ -56,11 +56,11 @@ def held_out(kind: str) -> float:
     return float(load_calibration("validation")["intervals"][kind]["held_out"])
 
 
-def kinds_of(system: str, *, timed: bool) -> tuple[str, ...]:
-    """Kinds of the errors of a system's methods; `timed` if all nodes have measured times."""
-    if system == "one node":
+def kinds_of(method: Method, *, timed: bool = False) -> tuple[str, ...]:
+    """Kinds of a method's errors; `timed` if all of its nodes have measured layer times."""
+    if method.system == "one node":
         return ("averaging",) if timed else ("layers",)
-    exchange = "pipelines" if system in BY_PARTS else "averaging"
+    exchange = "pipelines" if method.splits_model else "averaging"
     return (exchange,) if timed else (exchange, "layers")
 
 
@@ -70,32 +70,27 @@ def widest(*kinds: str) -> Errors:
     return Errors(min(low), max(high), max(margin))
 
 
-def with_intervals(frame: pl.DataFrame, timed: Collection[str] = ()) -> pl.DataFrame:
+def with_intervals(frame: pl.DataFrame, kinds: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """Add ``low_samples_per_s``, ``high_samples_per_s`` and ``too_close`` to methods with rates.
 
-    `frame` has columns ``method, system, samples_per_s`` and may have ``fits``; `timed` are methods
-    whose nodes all have measured times. ``too_close`` names the other methods that are too close to
-    call and fit in memory, with ``"; "`` in between.
+    `frame` has columns ``method, samples_per_s`` and may have ``fits``; `kinds` are those of each
+    method's errors. ``too_close`` names the other methods that are too close to call and fit in
+    memory, with ``"; "`` in between.
     """
-    rates = {
-        method: (rate, kinds_of(system, timed=method in timed))
-        for method, system, rate in frame.select("method", "system", "samples_per_s").iter_rows()
-        if rate is not None
-    }
-    unfit = frame.filter(~pl.col("fits"))["method"] if "fits" in frame.columns else ()
-    candidates = {method: found for method, found in rates.items() if method not in set(unfit)}
+    rates = dict(frame.select("method", "samples_per_s").drop_nulls().iter_rows())
+    unfit = frame.filter(~pl.col("fits"))["method"].to_list() if "fits" in frame.columns else []
     rows: list[tuple[float | None, float | None, str | None]] = []
     for method in frame["method"]:
         if method not in rates:
             rows.append((None, None, None))
             continue
-        rate, kinds = rates[method]
-        errors = widest(*kinds)
+        rate, errors = rates[method], widest(*kinds[method])
         close = [
             other
-            for other, (other_rate, other_kinds) in candidates.items()
-            if other != method
-            and max(rate / other_rate, other_rate / rate) < widest(*kinds, *other_kinds).margin
+            for other, other_rate in rates.items()
+            if other not in (method, *unfit)
+            and max(rate / other_rate, other_rate / rate)
+            < widest(*kinds[method], *kinds[other]).margin
         ]
         rows.append((rate / errors.high, rate / errors.low, "; ".join(close)))
     columns = {

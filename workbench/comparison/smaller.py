@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from workbench.comparison.methods.all_reduce import MOST_NODES
@@ -29,8 +30,8 @@ class SmallerBatches(NamedTuple):
         return f"With batches of {self.batch_size} accumulated {self.accumulate} times, {fit}."
 
 
-def smaller_batches(problem: Problem) -> SmallerBatches | None:
-    """Halve the batch while it is even, then try 1, until a method that equals SGD fits.
+def smaller_batches(problem: Problem, among: Collection[str]) -> SmallerBatches | None:
+    """Halve the batch while it is even, then try 1, until one of these methods fits.
 
     Memory alone decides, and nothing is planned; so methods count that keep the whole model on each
     node: one node, an all-reduce and a parameter server. None where none fits, or the memory of a
@@ -40,12 +41,12 @@ def smaller_batches(problem: Problem) -> SmallerBatches | None:
     while size > 1 and problem.memory is not None:
         factor = size if size % 2 else 2
         size, accumulate = size // factor, accumulate * factor
-        if methods := _fitting(problem, size):
+        if methods := tuple(name for name in _fitting(problem, size) if name in among):
             return SmallerBatches(size, accumulate, methods)
     return None
 
 
-def _fitting(problem: Problem, size: int) -> tuple[str, ...]:
+def _fitting(problem: Problem, size: int) -> list[str]:
     """Methods that learn from all samples and fit with batches of this size."""
     nodes, owners = range(len(problem.cluster)), problem.owners
     fitting = [node for node in nodes if problem.fits(node, size)]
@@ -63,4 +64,4 @@ def _fitting(problem: Problem, size: int) -> tuple[str, ...]:
         "one node": alone,
         "one node, samples sent once": sent,
     }
-    return tuple(name for name, fits in usable.items() if fits)
+    return [name for name, fits in usable.items() if fits]

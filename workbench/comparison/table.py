@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from workbench.comparison.cost import Cost, carried, limit
-from workbench.comparison.intervals import with_intervals
+from workbench.comparison.intervals import kinds_of, with_intervals
 from workbench.comparison.methods.method import EQUAL, STEPS, Method, Plan
 from workbench.comparison.problem import Problem
 
@@ -43,11 +43,23 @@ SCHEMA: dict[str, Any] = {
     "reason": pl.String,
 }
 
+KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
+_EXACT = pl.col("update") == EQUAL
+KIND = (
+    pl.when(_EXACT & (pl.col("samples_share") == 1))
+    .then(pl.lit(KINDS[0]))
+    .when(_EXACT)
+    .then(pl.lit(KINDS[1]))
+    .otherwise(pl.lit(KINDS[2]))
+    .cast(pl.Enum(KINDS))
+)
+"""Kind of a method; rates of one kind compare."""
+
 WITHIN = 100
-"""Ratio to the fastest rate beyond which slower methods are not shown."""
+"""Ratio to the fastest rate of a kind beyond which slower methods are not shown."""
 
 ALIKE = 1.02
-"""Ratio of rates up to which methods of one kind share a row."""
+"""Ratio of rates up to which methods of one system and kind share a row."""
 
 MOST_ROWS = 12
 
@@ -56,19 +68,18 @@ def frame(problem: Problem, planned: Iterable[tuple[Method, Plan | str]]) -> pl.
     """A row for each method, in the order that `Comparison` describes."""
     planned = list(planned)
     rows = pl.DataFrame([_row(problem, method, plan) for method, plan in planned], schema=SCHEMA)
-    timed = [
-        method.name
+    kinds = {
+        method.name: kinds_of(method, timed=is_timed(problem, plan.cost))
         for method, plan in planned
-        if isinstance(plan, Plan) and is_timed(problem, plan.cost)
-    ]
+        if isinstance(plan, Plan)
+    }
     alone = rows.filter(pl.col("fits").fill_null(True), method="one node")["samples_per_s"]
     over = pl.col("samples_per_s") / alone.item() if len(alone) else pl.lit(None, pl.Float64)
-    return with_intervals(rows.with_columns(over_one_node=over), timed).sort(
+    return with_intervals(rows.with_columns(over_one_node=over), kinds).sort(
         pl.col("reason").is_not_null(),
-        pl.col("update") != EQUAL,
-        pl.col("samples_share") < 1,
+        KIND,
         pl.col("samples_per_s").round_sig_figs(9),
-        descending=[False, False, False, True],
+        descending=[False, False, True],
         nulls_last=True,
         maintain_order=True,
     )
@@ -82,29 +93,25 @@ def is_timed(problem: Problem, cost: Cost) -> bool:
 
 def equal_to_sgd(rows: pl.DataFrame) -> pl.DataFrame:
     """Methods that equal SGD on all samples and can be used."""
-    exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
-    return rows.filter(pl.col("reason").is_null() & exact)
+    return rows.filter(pl.col("reason").is_null(), KIND.eq(KINDS[0]))
 
 
 def best(rows: pl.DataFrame) -> pl.DataFrame:
-    """The best method of each kind, and the number of others of its kind that are about as fast.
+    """The best method of each system and kind, with the number of others about as fast.
 
-    Methods of a system are of one kind if all or none of them equal SGD, on all samples or on some.
-    Left out are methods that do not fit, those over `WITHIN` times as slow as the fastest, and
-    those beyond `MOST_ROWS`. The last column, ``alike``, counts the others of a kind that are up to
-    `ALIKE` times as slow.
+    Left out are methods that do not fit, those over `WITHIN` times as slow as the fastest of their
+    kind, and those beyond `MOST_ROWS`, of which methods equal to SGD on all samples are the last to
+    go. The last column, ``alike``, counts the others up to `ALIKE` times as slow.
     """
-    usable = rows.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
-    kind = ["system", pl.col("update") == EQUAL, pl.col("samples_share") == 1]
     rate = pl.col("samples_per_s")
-    ranked = usable.with_columns(
-        alike=(rate * ALIKE >= rate.max()).sum().over(kind).cast(pl.Int64) - 1,
-        place=rate.rank("ordinal", descending=True).over(kind),
-        overall=rate.rank("ordinal", descending=True),
+    ranked = rows.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True)).with_columns(
+        alike=(rate * ALIKE >= rate.max()).sum().over("system", KIND).cast(pl.Int64) - 1,
+        near=rate * WITHIN >= rate.max().over(KIND),
+        first=rate.rank("ordinal", descending=True).over("system", KIND) == 1,
     )
-    first = ranked.filter((pl.col("place") == 1) & (rate * WITHIN >= rate.max()))
-    shown = first.sort("overall").head(MOST_ROWS)["method"]
-    return first.filter(pl.col("method").is_in(shown.implode())).drop("place", "overall")
+    first = ranked.filter("first", "near").drop("first", "near")
+    shown = first.sort(KIND.ne(KINDS[0]), -rate, maintain_order=True).head(MOST_ROWS)["method"]
+    return first.filter(pl.col("method").is_in(shown.implode()))
 
 
 def _row(problem: Problem, method: Method, plan: Plan | str) -> dict[str, Any]:
@@ -175,9 +182,10 @@ def memory(problem: Problem, plan: Plan) -> dict[str, Any]:
     }
 
 
-def fits(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan fits into memory; True where that is not known."""
-    return memory(problem, plan).get("fits") is not False
+def qualifies(problem: Problem, plan: Plan) -> bool:
+    """Whether a plan learns from all samples and fits into memory, or may."""
+    fits = memory(problem, plan).get("fits") is not False
+    return fits and problem.share(plan.learns_from) == 1
 
 
 def _expenses(problem: Problem, cost: Cost) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison.methods.method import EQUAL
+from workbench.comparison.methods import EQUAL, METHODS
+from workbench.comparison.table import KIND
 from workbench.profiles import LayerTimes
 from workbench.utils import terminal
 from workbench.utils.checks import UserError
@@ -30,33 +31,32 @@ MEASURED_LEGEND = (
     "Steal: share of the machine's time that others took.",
 )
 
-HEADINGS = {
-    "method": "method",
-    "samples_per_s": "samples/s",
-    "close": "close",
-    "over_one_node": "x one node",
-    "limited_by": "limited by",
-    "memory": "memory",
-    "joules_per_1000_samples": "J a 1000",
-    "price_per_1000_samples": "price a million",
-    "gives_up": "what it gives up",
-}
-"""Column -> its heading in the terminal."""
+Row = Mapping[str, Any]
 
 INTERVAL = "samples/s (low-high): a 90 % interval, from prediction errors on published measurements"
 ONE_NODE = "x one node: over the rate of one node on its own samples"
 CLOSE = "Methods that share a letter are too close to call."
-
-IF_KNOWN = ("joules_per_1000_samples", "price_per_1000_samples")
-"""Columns that are shown where nodes state watts and prices."""
+PARTS = (
+    "A blank line parts methods equal to SGD on all samples, on some samples, and those with other "
+    "updates: rates compare within a part."
+)
 
 NARROW = 100
-"""Width of the narrowest terminal that shows `IF_KNOWN` and ``over_one_node``."""
+"""Width of the narrowest terminal that shows all columns."""
 
 NEED_MEMORY = (
     "that need more memory than a node has (a smaller --batch-size with --accumulate needs less)"
 )
 ALL = "--all shows them, --explain METHOD says what one assumes, --csv FILE writes all columns."
+
+
+class Column(NamedTuple):
+    """A column of the table; one without any text is left out, as is a `wide` one if narrow."""
+
+    heading: str
+    text: Callable[[Row], str]
+    is_number: bool = False
+    wide: bool = False
 
 
 def shown(
@@ -65,7 +65,8 @@ def shown(
     """The table of a comparison: the best method of each kind, or with `every` all methods."""
     frame = comparison.frame
     rows = frame.filter(pl.col("reason").is_null()) if every else comparison.best()
-    yield _table(rows, title, width)
+    if len(rows):
+        yield _table(rows, title, width)
     if comparison.problem.accumulate > 1:
         yield _freshness(rows)
     if every:
@@ -76,33 +77,33 @@ def shown(
 
 def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
     letters = close_letters(rows)
-    without = {name for name in IF_KNOWN if width < NARROW or rows[name].is_null().all()}
-    if rows["memory_bytes"].is_null().all():
-        without.add("memory")
-    if width < NARROW or rows["over_one_node"].is_null().all():
-        without.add("over_one_node")
-    if not any(letters):
-        without.add("close")
-    rows = rows.with_columns(close=pl.Series(letters, dtype=pl.String))
-    shown = [name for name in HEADINGS if name not in without]
-    cells = [[_cell(name, row) for name in shown] for row in rows.iter_rows(named=True)]
+    by_row = list(rows.with_columns(kind=KIND, close=pl.Series(letters)).iter_rows(named=True))
+    headings = []
     table = terminal.table(title, padding=(0, 1, 0, 0))
-    for name, column in zip(shown, zip(*cells, strict=True), strict=True):
-        numeric = name in rows.schema and rows.schema[name].is_numeric()
-        table.add_column(
-            HEADINGS[name],
-            justify="right" if numeric else "left",
-            no_wrap=numeric,
-            min_width=max(map(len, " ".join((HEADINGS[name], *column)).split())),
-        )
-    for row in cells:
-        table.add_row(*row)
-    notes = [INTERVAL, CLOSE] if any(letters) else [INTERVAL]
-    if "over_one_node" in shown:
-        notes.append(ONE_NODE)
-    if "alike" in rows.columns and rows["alike"].sum():
-        notes.append("(+3): as many others of the same system are within 2 %")
-    table.caption = "\n".join(notes)
+    columns = [column for column in COLUMNS if width >= NARROW or not column.wide]
+    for column in columns:
+        cells = [column.text(row) for row in by_row]
+        if any(cells):
+            headings.append(column.heading)
+            table.add_column(
+                column.heading,
+                justify="right" if column.is_number else "left",
+                no_wrap=column.is_number,
+                min_width=max(map(len, " ".join((column.heading, *cells)).split())),
+            )
+    for row, after in zip(by_row, [*by_row[1:], None], strict=True):
+        cells = [column.text(row) for column in columns if column.heading in headings]
+        table.add_row(*cells, end_section=after is not None and after["kind"] != row["kind"])
+    notes = {
+        INTERVAL: True,
+        CLOSE: any(letters),
+        ONE_NODE: "x one node" in headings,
+        "(+3): as many others of the same system are within 2 %": any(
+            row.get("alike") for row in by_row
+        ),
+        PARTS: len({row["kind"] for row in by_row}) > 1,
+    }
+    table.caption = "\n".join(note for note, counts in notes.items() if counts)
     return table
 
 
@@ -115,14 +116,11 @@ def close_letters(rows: pl.DataFrame) -> list[str]:
     place = {method: at for at, method in enumerate(rows.sort(-pl.col("samples_per_s"))["method"])}
     groups = sorted(sorted(place[method] for method in group) for group in nx.find_cliques(close))
     several = [group for group in groups if len(group) > 1]
+    letters = [chr(ord("a") + at % 26) * (1 + at // 26) for at in range(len(several))]
     return [
-        " ".join(_letter(at) for at, group in enumerate(several) if place[method] in group)
-        for method in rows["method"]
+        " ".join(letter for letter, group in zip(letters, several, strict=True) if at in group)
+        for at in map(place.__getitem__, rows["method"])
     ]
-
-
-def _letter(at: int) -> str:
-    return chr(ord("a") + at % 26) * (1 + at // 26)
 
 
 def _freshness(rows: pl.DataFrame) -> str:
@@ -185,53 +183,29 @@ def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
         yield table
 
 
-def _cell(name: str, row: Mapping[str, Any]) -> str:
-    texts = {
-        "method": _method,
-        "samples_per_s": _rate,
-        "limited_by": _limit,
-        "memory": _memory,
-        "gives_up": gives_up,
-    }
-    if name in texts:
-        return texts[name](row)
-    value = row[name]
-    if isinstance(value, float):
-        value *= 1000 if name == "price_per_1000_samples" else 1
-        return _three_digits(value)
-    return value or ""
+def _method(row: Row) -> str:
+    alike = f" (+{row['alike']})" if row.get("alike") else ""
+    title = METHODS[row["method"]].title
+    return f"{row['method']}{alike}{title and f': {title}'}"
 
 
-def _method(row: Mapping[str, Any]) -> str:
-    return f"{row['method']} (+{row['alike']})" if row.get("alike") else str(row["method"])
-
-
-def _rate(row: Mapping[str, Any]) -> str:
+def _rate(row: Row) -> str:
     low, high = (_two_digits(row[f"{end}_samples_per_s"]) for end in ("low", "high"))
     return f"{_three_digits(row['samples_per_s'])} ({low}-{high})"
 
 
-def _limit(row: Mapping[str, Any]) -> str:
+def _limit(row: Row) -> str:
     return f"{row['limited_by']}, {row['busy_share']:.0%}"
 
 
-def _three_digits(value: float) -> str:
-    """Three digits, zeros at the end too, so that a column is as exact throughout."""
-    return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
-
-
-def _two_digits(value: float) -> str:
-    return f"{value:#.2g}".rstrip(".") if value < 99.5 else f"{float(f'{value:.2g}'):,.0f}"
-
-
-def _memory(row: Mapping[str, Any]) -> str:
+def _memory(row: Row) -> str:
     if row["memory_bytes"] is None:
         return ""
     text = bytes_as_text(row["memory_bytes"])
     return f"{text}, too much" if row["fits"] is False else text
 
 
-def gives_up(row: Mapping[str, Any]) -> str:
+def gives_up(row: Row) -> str:
     """Differences of a method from SGD on all samples where they are."""
     parts = [] if row["update"] == EQUAL else [row["update"]]
     if row["samples_share"] < 1:
@@ -239,6 +213,66 @@ def gives_up(row: Mapping[str, Any]) -> str:
     if row["raw_samples_move"]:
         parts.append("samples leave their nodes")
     return "; ".join(parts)
+
+
+def _three_digits(value: float | None) -> str:
+    """Three digits, zeros at the end too, so that a column is as exact throughout."""
+    if value is None:
+        return ""
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:#.2g}".rstrip(".") if value < 99.5 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def _price(row: Row) -> str:
+    price = row["price_per_1000_samples"]
+    return _three_digits(None if price is None else 1000 * price)
+
+
+COLUMNS = (
+    Column("method", _method),
+    Column("samples/s", _rate, is_number=True),
+    Column("close", lambda row: row["close"]),
+    Column("x one node", lambda row: _three_digits(row["over_one_node"]), True, wide=True),
+    Column("limited by", _limit),
+    Column("memory", _memory),
+    Column("J a 1000", lambda row: _three_digits(row["joules_per_1000_samples"]), True, wide=True),
+    Column("price a million", _price, is_number=True, wide=True),
+    Column("what it gives up", gives_up),
+)
+
+
+def explanation(row: Row) -> str:
+    """Where a method runs, what limits it and what is assumed, a line for each."""
+    method, title = row["method"], METHODS[row["method"]].title
+    if row["reason"] is not None:
+        return f"{method}, of {row['system']}, cannot be used here: {row['reason']}"
+    memory, predicted = row["memory_bytes"], row["predicted_samples_per_s"]
+    lacks = ", which has less" if row["fits"] is False else ""
+    low, high = (three_digits(row[f"{end}_samples_per_s"]) for end in ("low", "high"))
+    facts = {
+        "is": title,
+        "update": row["update"],
+        "runs": row["where"],
+        "simulated": f"{three_digits(row['samples_per_s'])} samples/s",
+        "90 % interval": f"{low} to {high} samples/s",
+        "too close to call with": row["too_close"],
+        "predicted": predicted and f"{three_digits(predicted)} samples/s by its own cost model",
+        "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
+        "computing": f"{1 - row['waiting_share']:.0%} of the time",
+        "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
+        + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
+        "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
+        "learns from": f"{row['samples_share']:.0%} of the samples",
+        "updates": row["samples_per_step"]
+        and f"an update every {row['samples_per_step']:,.0f} samples",
+        "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
+    }
+    lines = [f"  {name}: {fact}" for name, fact in facts.items() if fact]
+    lines += [f"  assumes: {phrase}" for phrase in row["assumes"].split("; ") if phrase]
+    return "\n".join([f"{method}, of {row['system']}:", *lines])
 
 
 def by_batch(comparisons: Mapping[int, Comparison], title: str) -> Table:
@@ -254,8 +288,7 @@ def by_batch(comparisons: Mapping[int, Comparison], title: str) -> Table:
             continue
         own_row = pl.col("method") == comparison.method
         row = comparison.frame.row(by_predicate=own_row, named=True)
-        cells = [_cell(name, row) for name in ("samples_per_s", "method", "limited_by")]
-        table.add_row(f"{size:,}", *cells)
+        table.add_row(f"{size:,}", _rate(row), _method(row), _limit(row))
     return table
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from workbench.clusters import Link, Schedule
 from workbench.comparison.cost import carried
-from workbench.comparison.methods import METHODS, Method
-from workbench.comparison.problem import Problem, UnusableError
+from workbench.comparison.methods import METHODS, Plan, usable
+from workbench.comparison.problem import Problem
 from workbench.comparison.routes import Pair, link_bps
-from workbench.comparison.table import fits
+from workbench.comparison.table import qualifies
 from workbench.utils.numbers import three_digits
 
 STEP = 2.0
@@ -42,37 +41,28 @@ class Threshold:
 
     def __str__(self) -> str:
         return (
-            f"With {'more' if self.above else 'less'} bandwidth, {named(METHODS[self.method])} "
+            f"With {'more' if self.above else 'less'} bandwidth, {METHODS[self.method].label} "
             f"becomes the fastest at {three_digits(self.bandwidth_mbps)} Mbit/s ({self.links})."
         )
 
 
-def named(method: Method) -> str:
-    """Name of a method's system, with the method's own name where that says more."""
-    if method.name.split(", ")[-1] == method.system.lower():
-        return method.system
-    return (
-        method.name if method.name.startswith(method.system) else f"{method.system} ({method.name})"
-    )
+def threshold(problem: Problem, plans: Mapping[str, Plan]) -> Threshold | None:
+    """The nearest bandwidth, above or else below, at which another method is the fastest.
 
-
-def threshold(problem: Problem, method: str, among: Iterable[str]) -> Threshold | None:
-    """The nearest bandwidth, above or else below, at which another system is the fastest.
-
-    The bandwidth is that of all links equal to the busiest under `method`; `among` are the methods
-    it is compared with. Bandwidths are tried on a geometric grid, `STEPS` steps of a ratio of
-    `STEP`; a system that is ahead only between two grid points is not found.
+    `plans` are those of the methods at the present bandwidth, the fastest first. The bandwidth is
+    that of all links equal to its busiest. Bandwidths are tried on a geometric grid, `STEPS` steps
+    of a ratio of `STEP`; a method that is ahead only between two grid points is not found.
     """
-    methods = [METHODS[name] for name in dict.fromkeys((method, *among))]
-    hop = _busiest(problem, methods[0])
+    hop = _busiest(problem, next(iter(plans.values())))
     if hop is None:
         return None
-    like = problem.cluster.links[hop]
+    rates = Rates(problem, problem.cluster.links[hop], plans)
     for above in (True, False):
-        overtaking = first(partial(_leader, problem, like, methods), STEP if above else 1 / STEP)
+        overtaking = first(rates.leader, STEP if above else 1 / STEP)
         if overtaking is not None:
             factor, winner = overtaking
-            return Threshold(winner, _like(problem, hop), link_bps(like) * factor / 1e6, above)
+            bandwidth_mbps = link_bps(rates.like) * factor / 1e6
+            return Threshold(winner, _like(problem, hop), bandwidth_mbps, above)
     return None
 
 
@@ -94,28 +84,47 @@ def first(leader: Callable[[float], str | None], step: float) -> tuple[float, st
     return far, winner
 
 
-def _leader(problem: Problem, like: Link, methods: list[Method], factor: float) -> str | None:
-    """The fastest method, if it is of another system than the first method; else None."""
-    changed = _with_bandwidth(problem, like, factor)
-    rates = {method.name: _rate(changed, method) for method in methods}
-    own = max(rates[method.name] for method in methods if method.system == methods[0].system)
-    best = max(rates, key=lambda name: rates[name])
-    return best if rates[best] * (1 - ROUNDING) > own else None
+class Rates:
+    """Rates of methods by the factor on the bandwidth of all links equal to `like`.
+
+    A plan is not reused at another bandwidth: planners choose cuts, servers and micro-batches by
+    it, and the rate of a plan that stays the same has to be simulated again. But links that are n
+    times as fast make a method n times as fast at most, and slower ones do not make it faster. So a
+    method is planned only for bandwidths at which the rates that are known let it lead.
+    """
+
+    def __init__(self, problem: Problem, like: Link, plans: Mapping[str, Plan]) -> None:
+        self.problem, self.like = problem, like
+        self._known = {name: {1.0: plan.cost.samples_per_s} for name, plan in plans.items()}
+
+    def leader(self, factor: float) -> str | None:
+        """The fastest method, if it is not the first; else None."""
+        own, *others = self._known
+        most = self.rate(own, factor) * (1 + ROUNDING)
+        rates = {
+            name: self.rate(name, factor) for name in others if self._bound(name, factor) > most
+        }
+        best = max(rates, key=lambda name: rates[name], default="")
+        return best if rates.get(best, 0.0) > most else None
+
+    def rate(self, name: str, factor: float) -> float:
+        """Samples a second; 0 where a method cannot be used, lacks memory or leaves samples out."""
+        known = self._known[name]
+        if factor not in known:
+            problem = _with_bandwidth(self.problem, self.like, factor)
+            plan = usable(problem, [METHODS[name]]).get(name)
+            counts = plan is not None and qualifies(problem, plan)
+            known[factor] = plan.cost.samples_per_s if plan and counts else 0.0
+        return known[factor]
+
+    def _bound(self, name: str, factor: float) -> float:
+        known = self._known[name].items()
+        return min(rate * max(1.0, factor / at) for at, rate in known if rate)
 
 
-def _rate(problem: Problem, method: Method) -> float:
-    """Samples a second; 0 where the method cannot be used, does not fit or leaves samples out."""
-    try:
-        plan = method.plan(problem)
-    except UnusableError:
-        return 0.0
-    whole = fits(problem, plan) and problem.share(plan.learns_from) == 1
-    return plan.cost.samples_per_s if whole else 0.0
-
-
-def _busiest(problem: Problem, method: Method) -> Pair | None:
-    """The busiest link under a method; the narrowest of all, if the method uses none."""
-    seconds = {hop: busy for hop, (_, busy) in carried(problem, method.plan(problem).cost).items()}
+def _busiest(problem: Problem, plan: Plan) -> Pair | None:
+    """The busiest link under a plan; the narrowest of all, if the plan uses none."""
+    seconds = {hop: busy for hop, (_, busy) in carried(problem, plan.cost).items()}
     if seconds:
         return max(seconds, key=lambda hop: seconds[hop])
     links = problem.cluster.links

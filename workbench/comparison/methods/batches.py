@@ -30,9 +30,12 @@ def by_speed(problem: Problem) -> dict[int, int]:
     return counts
 
 
-def assumes(problem: Problem, batches: Mapping[int, int]) -> tuple[str, ...]:
-    """The assumption that some nodes' samples are used more often, where they are."""
-    often = {node: count / problem.samples[node] for node, count in batches.items()}
+def assumes(problem: Problem, learnt: Mapping[int, float]) -> tuple[str, ...]:
+    """The assumption that some nodes' samples are used more often, where they are.
+
+    `learnt` are the samples that each node learns from in the same time.
+    """
+    often = {node: count / problem.samples[node] for node, count in learnt.items()}
     ratio = max(often.values()) / min(often.values())
     if ratio < 1.005:
         return ()

@@ -135,6 +135,10 @@ class Method:
         System that it belongs to: ``"DynaComm"``.
     update
         How a step differs from SGD on one machine.
+    title
+        What the method does, where its name says that in one paper alone.
+    splits_model
+        Whether nodes compute parts of one model.
     moves_samples
         Whether raw samples leave the node that holds them.
     stores_samples
@@ -148,10 +152,26 @@ class Method:
     name: str
     system: str
     update: str
+    title: str = ""
+    splits_model: bool = False
     moves_samples: bool = False
     stores_samples: bool = False
     survives: bool = False
     planner: Callable[[Problem], Plan]
+
+    @property
+    def label(self) -> str:
+        """The method in a sentence: its system, and its name where that says more."""
+        if self.name.split(", ")[-1] == self.system.lower():
+            return self.system
+        if self.name.startswith(self.system):
+            return self.name
+        return f"{self.system} ({self.name}{self.title and f': {self.title}'})"
+
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether its nodes learn from the same samples in every epoch."""
+        return self.stores_samples or not self.moves_samples
 
     def plan(self, problem: Problem) -> Plan:
         """The fastest plan for a problem.
@@ -162,7 +182,7 @@ class Method:
             raise UnusableError("raw samples may not leave the node that holds them")
         if not problem.cache_frozen:
             plan = self.planner(problem)
-        elif self.moves_samples and not self.stores_samples:
+        elif not self.keeps_samples:
             phrase = "frozen layers are computed in every epoch, since samples are sent in each"
             plan = _assuming(self.planner(problem.without_cache), phrase)
         else:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from workbench.comparison.cost import Cost, mean, shares, within_links
+from workbench.comparison.methods import batches
 from workbench.comparison.methods.method import AVERAGES, EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised import EXCHANGES
@@ -35,6 +36,7 @@ UPDATES = {
     "ako": "gradients of any age",
     **dict.fromkeys(("gaia", "max10", "dlion", "top_k"), PARTLY),
 }
+TITLES = {"baseline": "synchronous exchange of whole gradients among peers"}
 
 
 def plan(problem: Problem, system: str) -> Plan:
@@ -57,12 +59,16 @@ def plan(problem: Problem, system: str) -> Plan:
             f"the slowest data owner takes {max(own_s) / least_s:.0f} times as long as the "
             f"fastest; peers are compared up to {MOST_UNEQUAL} times"
         )
-    costs = [_cost(part, system, rounds, is_equal=equal) for part, _ in problem.periods]
+    costs, learnt_per_s = zip(
+        *(_cost(part, system, rounds, is_equal=equal) for part, _ in problem.periods), strict=True
+    )
     assumes: tuple[str, ...] = ()
+    if len({(problem.samples[node], own) for node, own in zip(nodes, own_s, strict=True)}) > 1:
+        assumes = batches.assumes(problem, learnt_per_s[-1])
     if equal:
-        assumes = ("each node sends its whole gradient to all others",)
+        assumes += ("each node sends its whole gradient to all others",)
     elif UPDATES.get(system) == PARTLY:
-        assumes = (
+        assumes += (
             "bytes depend on gradients: estimated with random ones, or by recorded trainings",
         )
     return Plan(
@@ -79,8 +85,10 @@ def _own_s(problem: Problem, *, is_equal: bool) -> list[float]:
     return list(map(problem.step_s if is_equal else problem.batch_s, problem.owners))
 
 
-def _cost(problem: Problem, system: str, rounds: int, *, is_equal: bool) -> Cost:
-    """Cost of an iteration of the slowest peer."""
+def _cost(
+    problem: Problem, system: str, rounds: int, *, is_equal: bool
+) -> tuple[Cost, dict[int, float]]:
+    """Cost of an iteration of the slowest peer, and samples a second that each learns from."""
     nodes, own_s = problem.owners, _own_s(problem, is_equal=is_equal)
     samples, least_s = problem.step_samples if is_equal else problem.batch_size, min(own_s)
     cluster = problem.routes.part(nodes, [least_s / each_s for each_s in own_s])
@@ -105,7 +113,11 @@ def _cost(problem: Problem, system: str, rounds: int, *, is_equal: bool) -> Cost
         link_bytes=sent(average.link_bytes),
         messages=sent(average.link_messages),
     )
-    return cost if system in NEVER_WAIT else within_links(problem, cost)
+    learnt_per_s = zip(average.batches, average.iteration_s, strict=True)
+    return (
+        cost if system in NEVER_WAIT else within_links(problem, cost),
+        {node: batch / each_s for node, (batch, each_s) in zip(nodes, learnt_per_s, strict=True)},
+    )
 
 
 METHODS = tuple(
@@ -113,6 +125,7 @@ METHODS = tuple(
         name=name,
         system="DLion" if name in SYSTEMS else "model exchange",
         update=UPDATES.get(name, AVERAGES),
+        title=TITLES.get(name, ""),
         survives=True,
         planner=partial(plan, system=name),
     )

@@ -165,7 +165,9 @@ class Pipeline:
                 for (a, b), link in pipe.links.items()
                 if {a, b} <= own.keys()
             },
-            owners={own[owner]: share for owner, share in (pipe.owners or {}).items()},
+            owners={
+                own[owner]: share for owner, share in (pipe.owners or {}).items() if owner in own
+            },
             shared=(),
             needed=None,
         )
@@ -438,6 +440,7 @@ METHODS = (
             name=f"pipeline, {schedule}",
             system="pipeline",
             update=EQUAL,
+            splits_model=True,
             moves_samples=True,
             planner=partial(plan, schedule=schedule),
         )
@@ -447,6 +450,7 @@ METHODS = (
         name="pipeline, pipedream",
         system="pipeline",
         update=STALE,
+        splits_model=True,
         moves_samples=True,
         planner=plan_without_flush,
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.comparison.cost import Phase, mean, no_work, periods
+from workbench.comparison.methods import batches
 from workbench.comparison.methods.method import AVERAGES, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised.topologies import ring
@@ -106,7 +107,10 @@ def gosgd(problem: Problem) -> Plan:
         phases=phases,
         learns_from=nodes,
         batches=dict.fromkeys(nodes, problem.batch_size),
-        assumes=(f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",),
+        assumes=(
+            *batches.assumes(problem, {node: 1 / problem.batch_s(node) for node in nodes}),
+            f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",
+        ),
     )
 
 

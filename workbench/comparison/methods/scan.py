@@ -175,6 +175,12 @@ async def _scan(best: ScanPlan, number: int, context: Context) -> None:
 
 
 METHODS = tuple(
-    Method(name=name, system="OLPB", update=EQUAL, planner=partial(plan, groups=name))
+    Method(
+        name=name,
+        system="OLPB",
+        update=EQUAL,
+        splits_model=True,
+        planner=partial(plan, groups=name),
+    )
     for name in GROUPS
 )

@@ -356,6 +356,7 @@ METHODS = tuple(
         name=name,
         system="HierTrain",
         update=QUANTISED if name == "jalad" else EQUAL,
+        splits_model=True,
         moves_samples=True,
         planner=partial(plan, planner=name),
     )
