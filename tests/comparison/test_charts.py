@@ -13,6 +13,7 @@ from tests.test_explorers import settings
 from workbench import figures
 from workbench.comparison import Problem, charts, compare, explorer
 from workbench.comparison.memory import memory_of
+from workbench.comparison.table import KINDS
 from workbench.profiles import profile_model
 from workbench.widgets import controls
 
@@ -24,8 +25,8 @@ def test_every_method_that_can_be_used_has_a_mark() -> None:
     drawn = charts.rates(frame, ["LeNet-5"]).to_dict()
     (rows,) = drawn["datasets"].values()
     assert len(rows) == frame["samples_per_s"].count()
-    assert {row["kind"] for row in rows} == set(charts.KINDS)
-    kinds = [charts.KINDS.index(row["kind"]) for row in rows]
+    assert {row["kind"] for row in rows} == set(KINDS)
+    kinds = [KINDS.index(row["kind"]) for row in rows]
     assert kinds == sorted(kinds)
 
 
@@ -39,7 +40,7 @@ def test_methods_that_do_not_fit_have_no_mark_and_win_nowhere() -> None:
     assert "do not fit in memory are left out" in str(charts.rates(frame, ["LeNet-5"]).title)
     memory = memory_of("lenet5", None, "float32")
     problem = Problem(profile_model("lenet5"), cluster, memory=memory)
-    (won,) = charts.winners([(1.0, 1.0, problem)]).iter_rows(named=True)
+    (won,) = charts.winners({(1.0, 1.0): problem}).iter_rows(named=True)
     assert won["method"] in fit
 
 
@@ -56,7 +57,7 @@ def test_timelines_end_together_and_overlap_nowhere() -> None:
 
 def test_the_winner_is_the_first_row_of_the_table() -> None:
     for setting in (SETTING, replace(SETTING, samples="stay", unevenness=10.0)):
-        (row,) = charts.winners([(1.0, 1.0, explorer.problem_of(setting))]).iter_rows(named=True)
+        (row,) = charts.winners({(1.0, 1.0): explorer.problem_of(setting)}).iter_rows(named=True)
         table = explorer.table(setting)
         assert row["method"].split(", ")[0] in table["method"][0]
         assert row["margin"] >= 1
@@ -74,7 +75,7 @@ def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
 def test_problems_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
     problems = explorer.problems(SETTING, samples)
     assert len(problems) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
-    bandwidth_mbps, unevenness, problem = problems[-1]
+    (bandwidth_mbps, unevenness), problem = list(problems.items())[-1]
     assert problem.cluster.link("worker0", "edge").bandwidth == bandwidth_mbps * 1e6
     first, last = (problem.cluster.nodes[at].flops_per_s or 0 for at in (0, 3))
     assert first / last == pytest.approx(unevenness)

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 ACTIONS = {"work": "computing", "transfer": "sending"}
 """Kind of a trace's row -> its name in a timeline."""
+AXES = {
+    "bandwidth_mbps": "bandwidth of the workers' links, Mbit/s",
+    "unevenness": "fastest over slowest worker",
+    "model": "model",
+}
+"""Axes of charts of winners, with their titles."""
 SHOWN = (
     "one node, samples sent once",
     "parameter server, dynacomm",
@@ -144,14 +150,20 @@ def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
     return stacked(*panels, title=title, independent=("y", "yOffset"))
 
 
-def winners(problems: Sequence[tuple[float, float, Problem]]) -> pl.DataFrame:
-    """The fastest system at each point: ``bandwidth_mbps, unevenness, system, method, margin``.
+Points = Mapping[tuple[Any, ...], Problem]
+"""Values of the axes of a chart of winners -> the problem there."""
+
+
+def winners(
+    problems: Points, axes: Sequence[str] = ("bandwidth_mbps", "unevenness")
+) -> pl.DataFrame:
+    """The fastest system at each point: a column for each axis, then ``system, method, margin``.
 
     Only methods that equal SGD on all samples count. ``margin`` is the rate of the fastest system
     over that of the next; below `TIE` the system is ``"a tie"``, and both methods are named.
     """
     rows = []
-    for bandwidth_mbps, unevenness, problem in problems:
+    for point, problem in problems.items():
         best: dict[str, tuple[float, str]] = {}
         for name, plan in usable(problem, EXACT).items():
             if qualifies(problem, plan):
@@ -162,31 +174,28 @@ def winners(problems: Sequence[tuple[float, float, Problem]]) -> pl.DataFrame:
         system, (_, name) = order[0]
         if margin < TIE:
             system, name = "a tie", f"{name}, {order[1][1][1]}"
-        rows.append((bandwidth_mbps, unevenness, system, name, margin))
-    schema = ["bandwidth_mbps", "unevenness", "system", "method", "margin"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+        rows.append((*point, system, name, margin))
+    return pl.DataFrame(rows, schema=[*axes, "system", "method", "margin"], orient="row")
 
 
 def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
-    """Draw a rectangle for each point, coloured by the fastest system, with its margin."""
+    """Draw a rectangle for each point of `winners`, coloured by the fastest system."""
     import altair as alt
 
-    systems = frame["system"].unique().sort().to_list()
+    across, up = frame.columns[:2]
     base = alt.Chart(frame).encode(
-        x=alt.X("bandwidth_mbps:O", title="bandwidth of the workers' links, Mbit/s"),
-        y=alt.Y("unevenness:O", sort="descending", title="fastest over slowest worker"),
+        x=alt.X(f"{across}:O", title=AXES[across], axis=alt.Axis(labelAngle=0)),
+        y=alt.Y(f"{up}:O", title=AXES[up], sort=frame[up].unique(maintain_order=True)[::-1]),
     )
-    text = alt.Text("margin:Q", format=".2f")
     chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
-        color=parts.colour("system", systems)
-    ) + base.mark_text().encode(text=text)
-    return chart.properties(title=[*title, *_legend()], height={"step": 24})
-
-
-def _legend() -> list[str]:
+        color=parts.colour("system", frame["system"].unique().sort().to_list())
+    ) + base.mark_text().encode(text=alt.Text("margin:Q", format=".2f"))
     margin = intervals.widest(*intervals.KINDS).margin
-    too_close = f"below {margin:.3g}, they are too close to call"
-    return ["numbers: rate of the fastest system over that of the next", too_close]
+    legend = [
+        "numbers: rate of the fastest system over that of the next",
+        f"below {margin:.3g}, they are too close to call",
+    ]
+    return chart.properties(title=[*title, *legend], height={"step": 24})
 
 
 MODELS_BY_SIZE = ("mobilenet_v2", "resnet50", "vgg16", "gpt2")
@@ -199,37 +208,13 @@ BANDWIDTHS_MBPS = {
 
 
 def winners_by_size(scale: str) -> pl.DataFrame:
-    """The fastest system by model and bandwidth: ``model, bandwidth_mbps, system, margin``."""
+    """The fastest system by bandwidth and model: ``bandwidth_mbps, model, system, margin``."""
     nodes = [Node(f"node{n}", flops_per_s=SIZED_GFLOPS * 1e9) for n in range(SIZED_NODES)]
-    rows = []
-    for model in MODELS_BY_SIZE if scale != "smoke" else MODELS_BY_SIZE[:2]:
-        profile = profile_model(model)
-        for mbps in BANDWIDTHS_MBPS[scale]:
-            cluster = full_mesh(nodes, Link(mbps * 1e6, overhead_s=200e-6))
-            (row,) = winners([(mbps, 1.0, Problem(profile, cluster, SIZED_BATCH))]).iter_rows()
-            rows.append((model, *row))
-    columns = ["model", "bandwidth_mbps", "unevenness", "system", "method", "margin"]
-    return pl.DataFrame(rows, schema=columns, orient="row").drop("unevenness")
-
-
-def draw_winners_by_size(frame: pl.DataFrame) -> alt.LayerChart:
-    """Draw a rectangle for each model and bandwidth, coloured by the fastest system."""
-    import altair as alt
-
-    models = frame["model"].unique(maintain_order=True).to_list()
-    base = alt.Chart(frame).encode(
-        x=alt.X(
-            "bandwidth_mbps:O",
-            title="bandwidth of all links, Mbit/s",
-            axis=alt.Axis(labelAngle=0),
-        ),
-        y=alt.Y("model:N", sort=models[::-1], title=None),
-    )
-    chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
-        color=parts.colour("system", frame["system"].unique().sort().to_list())
-    ) + base.mark_text().encode(text=alt.Text("margin:Q", format=".2f"))
-    title = [
-        f"Four nodes of {SIZED_GFLOPS:,.0f} GFLOP/s, batches of {SIZED_BATCH} (simulated)",
-        *_legend(),
-    ]
-    return chart.properties(title=title, width={"step": 90}, height={"step": 24})
+    problems = {
+        (mbps, model): Problem(
+            profile_model(model), full_mesh(nodes, Link(mbps * 1e6, overhead_s=200e-6)), SIZED_BATCH
+        )
+        for model in (MODELS_BY_SIZE if scale != "smoke" else MODELS_BY_SIZE[:2])
+        for mbps in BANDWIDTHS_MBPS[scale]
+    }
+    return winners(problems, ("bandwidth_mbps", "model"))

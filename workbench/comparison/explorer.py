@@ -14,9 +14,9 @@ from workbench.comparison import charts
 from workbench.comparison.compare import lead
 from workbench.comparison.cost import limit
 from workbench.comparison.intervals import kinds_of, with_intervals
-from workbench.comparison.methods import METHODS, Plan, usable
+from workbench.comparison.methods import EQUAL, METHODS, Plan, usable
 from workbench.comparison.problem import Problem
-from workbench.comparison.table import KINDS
+from workbench.comparison.table import KIND, KINDS
 from workbench.figures import stacked
 from workbench.profiles import profile_model
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
@@ -97,16 +97,17 @@ UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
 
 def problems(
     setting: Setting, samples: str, scale: str = "default"
-) -> list[tuple[float, float, Problem]]:
+) -> dict[tuple[float, float], Problem]:
     """Problems at all bandwidths and unevennesses of a scale, for `charts.winners`."""
     axes: Sequence[tuple[float, ...]] = (BANDWIDTHS_MBPS, UNEVENNESSES)
     if scale == "smoke":
         axes = [(axis[0], axis[-1]) for axis in axes]
-    points = []
-    for mbps, uneven in product(*axes):
-        changed = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
-        points.append((mbps, uneven, problem_of(changed)))
-    return points
+    return {
+        (mbps, uneven): problem_of(
+            replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
+        )
+        for mbps, uneven in product(*axes)
+    }
 
 
 SHOWN = (
@@ -158,8 +159,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     problem = problem_of(setting)
     plans = ranked(problem)
     frame = _table(problem, plans)
-    kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(KINDS[0]))
-    drawn = frame.with_columns(kind=kind.otherwise(pl.lit(KINDS[1])))
+    drawn = frame.with_columns(update=pl.lit(EQUAL)).with_columns(kind=KIND.cast(pl.String))
     rates = charts.marks(drawn, KINDS[:2])
     shown = [name for name, plan in plans.items() if plan.phases][:TIMELINES]
     traced = charts.traced({name: plans[name] for name in shown})

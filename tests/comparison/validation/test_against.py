@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from workbench.cli import app
 from workbench.clusters import load_constants
-from workbench.comparison import picture
 from workbench.comparison.intervals import errors_of
-from workbench.comparison.validation import against, validate
+from workbench.comparison.validation import against, elsewhere, validate
 from workbench.comparison.validation.corpora import CORPORA, flash
 from workbench.comparison.validation.corpus import hashed
 from workbench.reproduction import recordings
@@ -161,11 +160,11 @@ def test_recorded_errors_are_those_of_the_recorded_predictions() -> None:
 def test_picture_has_a_panel_for_each_corpus_and_few_points() -> None:
     recording = recordings.load("validation", "predictions")
     assert recording is not None
-    drawn = picture.predictions(recording.frame).to_dict()
+    drawn = elsewhere.draw_predictions(recording.frame).to_dict()
     (points,) = drawn["datasets"].values()
     titles = [point["corpus"] for point in points]
     assert {*titles} == {corpus.title for corpus in CORPORA.values()}
-    assert max(map(titles.count, titles)) <= picture.MOST
+    assert max(map(titles.count, titles)) <= elsewhere.MOST
 
 
 def test_every_part_lowers_the_error_of_rows_that_it_was_not_fitted_on() -> None:

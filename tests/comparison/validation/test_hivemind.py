@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from workbench.clusters import Link, load_constants
-from workbench.comparison import picture
-from workbench.comparison.validation import against, validate
+from workbench.comparison.validation import against, elsewhere, validate
 from workbench.comparison.validation.corpora import hivemind
 from workbench.utils.checks import UserError
 from workbench.utils.files import DATA, ROOT
@@ -118,7 +117,7 @@ def test_half_the_machines_there(frame: pl.DataFrame) -> None:
     """The sliders' first values are B-2 and B-4 with the steady rate of their link."""
     steady = hivemind.links()[0][frozenset(["US", "EU"])].bandwidth_bps
     assert isinstance(steady, float)
-    rows = picture.two_regions("NLP", steady / 1e6, 103)
+    rows = elsewhere.two_regions("NLP", steady / 1e6, 103)
     assert rows["machines"].unique(maintain_order=True).to_list() == [2, 4, 6, 8]
     for machines in (2, 4):
         epoch_s = rows.filter(machines=machines)["seconds"].sum()
@@ -127,8 +126,8 @@ def test_half_the_machines_there(frame: pl.DataFrame) -> None:
 
 
 def test_half_the_batch_takes_half_the_computing_and_the_same_averaging() -> None:
-    whole = picture.two_regions("CV", 210, 103, machines=4)
-    half = picture.two_regions("CV", 210, 103, machines=4, batch_size=picture.BATCH // 2)
+    whole = elsewhere.two_regions("CV", 210, 103, machines=4)
+    half = elsewhere.two_regions("CV", 210, 103, machines=4, batch_size=elsewhere.BATCH // 2)
     shares = {"computing": 0.5, "averaging": 1.0}
     for part, share in shares.items():
         ours, theirs = (frame.filter(part=part)["seconds"].to_list() for frame in (half, whole))

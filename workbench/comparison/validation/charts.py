@@ -8,7 +8,7 @@ import polars as pl
 
 from workbench.comparison.validation.cases import REGIMES, Case, Outcome
 from workbench.comparison.validation.errors import CASE, MEDIAN_BAR, WAYS, by_case, errors, usable
-from workbench.figures import INK, PALETTE, SHAPES, parts, series, stacked
+from workbench.figures import INK, PALETTE, SHAPES, parts, stacked
 from workbench.reproduction import systems
 from workbench.runtime import Trace
 
@@ -114,51 +114,6 @@ def draw_system(runs: pl.DataFrame, system: str) -> alt.FacetChart:
     faceted = parts.facets(chart, "setting", settings, lines)
     found: alt.FacetChart = faceted.resolve_scale(x="independent", y="independent")
     return found
-
-
-def draw_fig6(runs: pl.DataFrame) -> alt.LayerChart:
-    """HierTrain's own policy over the bandwidth between edge and cloud, each way."""
-    import altair as alt
-
-    frame = (
-        by_case(runs.filter(system="hiertrain", choice="hiertrain"))
-        .with_columns(mbps=pl.col("setting").str.extract(r"([\d.]+) Mbit/s").cast(pl.Float64))
-        .sort("mbps")
-    )
-    x = alt.X(
-        "mbps:Q", title="edge-cloud bandwidth in Mbit/s", scale=alt.Scale(zero=False, padding=12)
-    )
-    title = "seconds an iteration"
-    said = frame.unpivot(
-        on=["predicted_s", "simulated_s"], index="mbps", variable_name="way", value_name="seconds"
-    ).with_columns(pl.col("way").replace({"predicted_s": "cost model", "simulated_s": "simulated"}))
-    encoded = series("way", ["cost model", "simulated"])
-    lines_of = {name: encoded[name] for name in ("color", "strokeDash")}
-    lines = alt.Chart(said).mark_line().encode(x=x, y=alt.Y("seconds:Q", title=title), **lines_of)
-    base = alt.Chart(frame)
-    spans = base.mark_rule(strokeWidth=2).encode(x=x, y=alt.Y("low_s:Q", title=title), y2="high_s")
-    points = base.mark_point(filled=True, size=45, color=INK).encode(
-        x=x, y=alt.Y("measured_s:Q", title=title)
-    )
-    off = [
-        f"{name} {percent:+.1f} % off at most"
-        for name, column in (("cost model", "predicted_s"), ("simulation", "simulated_s"))
-        if (percent := farthest(frame, column)) is not None
-    ]
-    model = frame["setting"][0].partition(",")[0]
-    heading = [
-        f"HierTrain's Fig. 6 with {model}, measured on one machine",
-        "points: measured with processes, median and interval",
-        "; ".join(off),
-    ]
-    layers = [lines, spans, points]
-    return alt.LayerChart(layer=layers, height=190, title=heading)
-
-
-def farthest(frame: pl.DataFrame, column: str) -> float | None:
-    """Percent by which a way is off the median measured, where that is most."""
-    percent = (100 * (frame[column] / frame["measured_s"] - 1)).drop_nulls()
-    return None if percent.is_empty() else max(percent.to_list(), key=abs)
 
 
 def draw_clocks(case: Case, measured: Outcome) -> dict[str, Any]:
