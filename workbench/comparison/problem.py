@@ -209,10 +209,12 @@ class Problem:
     def node_memory(self, node: int, samples: int, *, serves: bool = False) -> NodeMemory | None:
         """Memory of a step, and whether the node has it; None if the memory is not known."""
         needed = self.needed_bytes(samples, serves=serves)
-        if needed is None:
-            return None
+        return None if needed is None else self.memory_on(node, needed)
+
+    def memory_on(self, node: int, needed_bytes: float) -> NodeMemory:
+        """The memory that a node needs, and whether it has it."""
         capacity = self.cluster.nodes[node].memory_bytes
-        return NodeMemory(needed, None if capacity is None else needed <= capacity)
+        return NodeMemory(needed_bytes, None if capacity is None else needed_bytes <= capacity)
 
     @cached_property
     def by_name(self) -> tuple[int, ...]:

@@ -167,7 +167,7 @@ def test_one_key_in_ten_is_fitted_on_and_half_of_them_are_in_either_half() -> No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("step_s", "step_ms", "has step_ms in place of step_s, which is in seconds"),
+        ("step_s", "step_ms", "lacks the column step_s; it has .*step_ms"),
         ("replicas", "gpus", "lacks the column replicas; it has model, placement.*petuum/adaptdl"),
         ("0.9", "900", "line 3: step_s is 900.0; it is in seconds, above 0 and at most 60"),
         ("0.9", "0", "line 3: step_s is 0.0"),

@@ -98,13 +98,8 @@ class Pipeline:
                 stashed = self.plan.in_flight[number] * of_layers(sums, stage.first, stage.last)
                 for node in stage.nodes:
                     needed[node] += float(stashed)
-        limits = [self.problem.cluster.nodes[node].memory_bytes for node in self.nodes]
-        return {
-            self.nodes[node]: NodeMemory(
-                size, None if (limit := limits[node]) is None else size <= limit
-            )
-            for node, size in needed.items()
-        }
+        by_node = {self.nodes[node]: size for node, size in needed.items()}
+        return {node: self.problem.memory_on(node, size) for node, size in by_node.items()}
 
     @property
     def lacking(self) -> int:

@@ -15,7 +15,6 @@ import numpy as np
 
 from workbench.clusters import Cluster, Link
 from workbench.comparison.cost import Phase, periods
-from workbench.comparison.memory import NodeMemory
 from workbench.comparison.methods import all_reduce
 from workbench.comparison.methods.batches import assumes, equal
 from workbench.comparison.methods.method import EQUAL, Candidate, Method, Plan, fastest
@@ -123,11 +122,9 @@ def _planned(
 
     memory = None
     if problem.memory is not None and sharding.stage:
-        limits = [problem.cluster.nodes[node].memory_bytes for node in nodes]
-        by_node = zip(nodes, needed_bytes(sharded, sharding).tolist(), limits, strict=True)
+        sizes = needed_bytes(sharded, sharding).tolist()
         memory = {
-            node: NodeMemory(size, None if limit is None else size <= limit)
-            for node, size, limit in by_node
+            node: problem.memory_on(node, size) for node, size in zip(nodes, sizes, strict=True)
         }
     count = len(sharding.cuts) + 1
     phrases = [f"layers are exchanged in {count} {'buckets' if count > 1 else 'bucket'}"]

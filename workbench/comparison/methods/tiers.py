@@ -294,11 +294,7 @@ def _memory(problem: Problem, edge: int, cloud: int, policy: Policy) -> dict[int
             if size is None:
                 return {}
             needed[node] += size
-    nodes = problem.cluster.nodes
-    return {
-        node: NodeMemory(size, None if (most := nodes[node].memory_bytes) is None else size <= most)
-        for node, size in needed.items()
-    }
+    return {node: problem.memory_on(node, size) for node, size in needed.items()}
 
 
 def _part_of(policy: Policy, share: float) -> Policy:

@@ -17,7 +17,6 @@ from workbench.utils.files import DATA, read_text
 
 Values = NDArray[np.float64]
 Constants = Mapping[str, float]
-UNITS = {"_s": "seconds", "_ms": "milliseconds", "_us": "microseconds", "_bytes": "bytes"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +93,7 @@ class Corpus:
     def read(self, folder: Path) -> pl.DataFrame:
         """Read the table, with the role and the half of each row, and prepare it.
 
-        Raises UserError: the file is missing, or another; a column is missing or in another unit;
+        Raises UserError: the file is missing, or another; a column is missing;
         a value is out of range; a role is not what its key says.
         """
         path = folder / self.file
@@ -108,7 +107,8 @@ class Corpus:
             raise UserError(f"{path} is not a table in CSV: {error}") from None
         for name in self.columns:
             if name not in texts.columns:
-                raise UserError(f"{path} {_lacks(name, texts.columns)}. {self.source}")
+                has = ", ".join(texts.columns)
+                raise UserError(f"{path} lacks the column {name}; it has {has}. {self.source}")
         try:
             table = texts.with_columns(
                 pl.col(name).cast(kind) if kind != pl.Boolean else pl.col(name) == "true"
@@ -170,14 +170,3 @@ def hashed(key: str) -> int:
     By the digit before, even or odd, the row is in one half or the other.
     """
     return int(hashlib.sha256(key.encode()).hexdigest(), 16)
-
-
-def _lacks(name: str, columns: Sequence[str]) -> str:
-    for unit, words in UNITS.items():
-        if not name.endswith(unit):
-            continue
-        stem = name.removesuffix(unit)
-        for other in (stem + suffix for suffix in UNITS if suffix != unit):
-            if other in columns:
-                return f"has {other} in place of {name}, which is in {words}"
-    return f"lacks the column {name}; it has {', '.join(columns)}"
