@@ -183,11 +183,10 @@ def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
     import altair as alt
 
     across, up = frame.columns[:2]
+    upward = frame[up].unique(maintain_order=True).to_list()
     base = alt.Chart(frame).encode(
         x=alt.X(f"{across}:O", title=AXES[across], axis=alt.Axis(labelAngle=0)),
-        y=alt.Y(
-            f"{up}:O", title=AXES[up], sort=frame[up].unique(maintain_order=True).to_list()[::-1]
-        ),
+        y=alt.Y(f"{up}:O", title=AXES[up], sort=upward[::-1]),
     )
     chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
         color=parts.colour("system", frame["system"].unique().sort().to_list())
