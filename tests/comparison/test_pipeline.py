@@ -14,7 +14,7 @@ from workbench.comparison import METHODS, Problem, UnusableError, compare
 from workbench.comparison.learning.systems import train
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.methods import Plan
-from workbench.comparison.methods.pipeline import STALE, unflushed
+from workbench.comparison.methods.pipedream import STALE, unflushed
 from workbench.pipelines import stage_memory
 from workbench.profiles import profile_model
 
@@ -170,6 +170,16 @@ def test_pipedream_learns_with_stale_weights() -> None:
     steps = 20 * 128 / learning.problem.batch_size
     assert curve["at_s"][-1] == pytest.approx(steps * plan.cost.iteration_s, rel=0.2)
     assert unflushed(learning.problem)[0].memory == {}
+
+
+def test_pipedream_learns_where_an_owner_of_samples_has_no_stage() -> None:
+    nodes = [Node(f"n{at}", flops_per_s=flops, samples=10) for at, flops in enumerate([1e5, 1e9])]
+    nodes.append(Node("n2", flops_per_s=1e9))
+    learning = task(full_mesh(nodes, Link(1e9)), epochs=1)
+    method = METHODS["pipeline, pipedream"]
+    plan = method.plan(learning.problem)
+    assert "n0" not in plan.where
+    assert train(Trial(learning, method, plan, 1))["samples"][-1] == learning.samples
 
 
 def test_a_pipeline_is_the_answer_for_many_weights_and_slow_links() -> None:

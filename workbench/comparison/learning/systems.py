@@ -18,7 +18,7 @@ import polars as pl
 from workbench import decentralised, dlion, edgegossip, pipelines
 from workbench.comparison.learning.task import PER_EPOCH
 from workbench.comparison.learning.trial import Trial, finished, own_models
-from workbench.comparison.methods import fedavg, pipeline, rounds
+from workbench.comparison.methods import fedavg, pipedream, rounds
 from workbench.decentralised import EXCHANGES, GoSgd, Gossip, MakeExchange, ring
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import has_means
@@ -126,9 +126,9 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
 def of_pipedream(trial: Trial) -> pl.DataFrame:
     """Train in the plan's pipeline without a flush, each batch a step with stashed weights."""
     found = next(
-        each for each in pipeline.unflushed(trial.task.problem) if each.where == trial.plan.where
+        each for each in pipedream.unflushed(trial.task.problem) if each.where == trial.plan.where
     )
-    nodes = [found.nodes[node] for node in found.plan.nodes]
+    nodes = list(trial.plan.phases[0].nodes)  # with owners of samples that have no stage
     problem, plan = found.placed(nodes)
     setup = pipelines.Setup(
         **trial.shared(),

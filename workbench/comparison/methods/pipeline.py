@@ -1,10 +1,9 @@
 """Training in a pipeline: runs of layers on several nodes, and micro-batches in turn.
 
 Samples are sent to the nodes of the first stage ahead of the batch that needs them. GPipe and 1F1B
-flush the pipeline at the end of each step, so that their updates are SGD's. PipeDream does not:
-every batch is one micro-batch, and a stage keeps the weights of each that is in flight. Since
-samples are sent in every epoch, frozen layers are computed in every epoch, with `cache_frozen` too;
-the plan says so.
+flush the pipeline at the end of each step, so that their updates are SGD's; `pipedream` does not.
+Since samples are sent in every epoch, frozen layers are computed in every epoch, with
+`cache_frozen` too; the plan says so.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from workbench.comparison.methods.method import EQUAL, Candidate, Method, Plan, 
 from workbench.comparison.parts import Part, part_bytes
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
-from workbench.pipelines.asynchronous import balanced, busiest_stage_or_link_s
+from workbench.pipelines.asynchronous import busiest_stage_or_link_s
 from workbench.pipelines.costs import (
     holders,
     needed_bytes,
@@ -48,19 +47,11 @@ from workbench.utils.numbers import bytes_as_text
 if TYPE_CHECKING:
     from workbench.runtime import Program
 
-STALE = "stale weights by stage"
-
 MOST_NODES = 8
 """Nodes that a pipeline is planned for: the fastest."""
 
 TRIES = 40
 """Plans that a planner times."""
-
-PRICED = 3
-"""PipeDream's plans that are simulated."""
-
-ALL_ORDERS = 4
-"""Most nodes of which PipeDream's plans are tried in all orders."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +151,7 @@ class Pipeline:
                 for (a, b), link in pipe.links.items()
                 if {a, b} <= own.keys()
             },
-            owners={
-                own[owner]: share for owner, share in (pipe.owners or {}).items() if owner in own
-            },
+            owners={own[owner]: share for owner, share in (pipe.owners or {}).items()},
             shared=(),
             needed=None,
         )
@@ -348,13 +337,13 @@ def _estimated(problem: Problem) -> Needed:
 
 def plan(problem: Problem, schedule: str) -> Plan:
     """The fastest pipeline of a schedule with two stages or more."""
-    return _fastest(problem, _flushed(problem, schedule))
+    return fastest_of(problem, _flushed(problem, schedule))
 
 
 @lru_cache(maxsize=64)
 def _flushed(problem: Problem, schedule: str) -> tuple[Pipeline, ...]:
     """Plans for all nodes, and for the fastest few, by the planner's cost model."""
-    nodes = _checked(problem)
+    nodes = checked(problem)
     tried = list[Pipeline]()
     for count in sorted({2, len(nodes)}):
         pipe, places = pipe_problem(problem, nodes[:count])
@@ -368,33 +357,7 @@ def _flushed(problem: Problem, schedule: str) -> tuple[Pipeline, ...]:
     return tuple(tried)
 
 
-def plan_without_flush(problem: Problem) -> Plan:
-    """The fastest of PipeDream's pipelines, with a node a stage."""
-    return _fastest(problem, unflushed(problem))
-
-
-@lru_cache(maxsize=64)
-def unflushed(problem: Problem) -> tuple[Pipeline, ...]:
-    """PipeDream's plans with the shortest busiest stage or link, by orders of the nodes."""
-    problem = replace(problem, accumulate=1)  # every batch is a step
-    nodes = _checked(problem)
-    pipe, places = pipe_problem(problem, nodes)
-    if pipe.tied:
-        layers = " and ".join(map(str, pipe.tied[0].layers))
-        raise UnusableError(f"layers {layers} share a weight, which stages update at other times")
-    orders: list[tuple[int, ...]] = []
-    for count in range(2, min(len(nodes), pipe.layers) + 1):
-        chosen = range(len(nodes)) if len(nodes) <= ALL_ORDERS else range(count)
-        every = permutations(chosen, count)
-        orders += every if len(nodes) <= ALL_ORDERS else [tuple(chosen), tuple(chosen)[::-1]]
-    found = [
-        Pipeline(problem, pipe, places, balanced(pipe, order), flushes=False) for order in orders
-    ]
-    found.sort(key=lambda each: (each.lacking, float(f"{each.predicted_s:.9g}")))
-    return tuple(found[:PRICED])
-
-
-def _checked(problem: Problem) -> tuple[int, ...]:
+def checked(problem: Problem) -> tuple[int, ...]:
     """Nodes to plan for, if the problem allows two stages."""
     if len(problem.cluster) < 2:
         raise UnusableError("a pipeline needs a second node")
@@ -403,7 +366,8 @@ def _checked(problem: Problem) -> tuple[int, ...]:
     return fastest_nodes(problem)
 
 
-def _fastest(problem: Problem, tried: Sequence[Pipeline]) -> Plan:
+def fastest_of(problem: Problem, tried: Sequence[Pipeline]) -> Plan:
+    """The fastest of several pipelines, simulated."""
     if not tried:
         raise UnusableError("no pipeline of two stages is possible")
     candidates = []
@@ -429,24 +393,14 @@ def _fastest(problem: Problem, tried: Sequence[Pipeline]) -> Plan:
     return fastest(problem, candidates)
 
 
-METHODS = (
-    *(
-        Method(
-            name=f"pipeline, {schedule}",
-            system="pipeline",
-            update=EQUAL,
-            splits_model=True,
-            moves_samples=True,
-            planner=partial(plan, schedule=schedule),
-        )
-        for schedule in ("gpipe", "1f1b")
-    ),
+METHODS = tuple(
     Method(
-        name="pipeline, pipedream",
+        name=f"pipeline, {schedule}",
         system="pipeline",
-        update=STALE,
+        update=EQUAL,
         splits_model=True,
         moves_samples=True,
-        planner=plan_without_flush,
-    ),
+        planner=partial(plan, schedule=schedule),
+    )
+    for schedule in ("gpipe", "1f1b")
 )
