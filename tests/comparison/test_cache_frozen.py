@@ -250,7 +250,8 @@ def test_dropout_outside_a_mode_is_refused_and_dropout_of_trained_layers_is_not(
 
 
 def test_the_answer_names_methods_that_keep_no_activations() -> None:
-    said = "not kept, by: one node, samples sent each epoch; HierTrain; pipeline."
+    names = "one node, samples sent each epoch; HierTrain; pipeline"
+    said = f"These methods compute the frozen layers in every epoch: {names}."
     answers = [compare(PROFILE, nodes(2), cache_frozen=kept) for kept in (True, False)]
     assert [said in str(answer) for answer in answers] == [True, False]
 

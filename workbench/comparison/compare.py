@@ -172,15 +172,20 @@ class Comparison:
         parts = [*lead(candidates, f" ({first['where']})" if first["where"] else "")]
         if unfit:
             parts += [f"{len(unfit)} other methods that equal SGD do not fit in memory.", smaller]
-        parts += [self._batches(), self._cache(), str(self.threshold or ""), self._faster(first)]
+        parts += [
+            self._batch_matters(),
+            self._uncached(),
+            str(self.threshold or ""),
+            self._faster(first),
+        ]
         return " ".join(filter(None, parts))
 
-    def _batches(self) -> str:
-        """Say that batches matter, where a pipeline is one of the two fastest systems."""
+    def _batch_matters(self) -> str:
+        """Say that the batch size matters, where a pipeline is one of the two fastest systems."""
         systems = self._candidates["system"].unique(maintain_order=True)[:2]
         return SPLIT.format(size=self.problem.batch_size) if "pipeline" in systems else ""
 
-    def _cache(self) -> str:
+    def _uncached(self) -> str:
         """Name the methods that do not keep the activations of frozen layers."""
         if not self.problem.cache_frozen:
             return ""
@@ -188,7 +193,7 @@ class Comparison:
         names = dict.fromkeys(
             method.name if method.system == "one node" else method.system for method in others
         )
-        return f"Frozen layers are computed in every epoch, not kept, by: {'; '.join(names)}."
+        return f"These methods compute the frozen layers in every epoch: {'; '.join(names)}."
 
     def _faster(self, fastest: Mapping[str, Any]) -> str:
         """Sentences on what is faster with other updates, or on some of the samples."""
