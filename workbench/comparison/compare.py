@@ -169,16 +169,19 @@ class Comparison:
             )
             return f"{none} {smaller}".strip()
         first = candidates.row(0, named=True)
-        parts = [*lead(candidates, f" ({first['where']})" if first["where"] else "")]
-        if unfit:
-            parts += [f"{len(unfit)} other methods that equal SGD do not fit in memory.", smaller]
-        parts += [
+        lacking = (
+            f"{len(unfit)} other methods that equal SGD do not fit in memory." if unfit else ""
+        )
+        sentences = [
+            *lead(candidates, f" ({first['where']})" if first["where"] else ""),
+            lacking,
+            smaller,
             self._batch_matters(),
             self._uncached(),
             str(self.threshold or ""),
             self._faster(first),
         ]
-        return " ".join(filter(None, parts))
+        return " ".join(filter(None, sentences))
 
     def _batch_matters(self) -> str:
         """Say that the batch size matters, where a pipeline is one of the two fastest systems."""
