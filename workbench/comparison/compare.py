@@ -174,7 +174,7 @@ class Comparison:
         )
         sentences = [
             *lead(candidates, f" ({first['where']})" if first["where"] else ""),
-            lacking,
+            lacking if unfit else "",
             smaller,
             self._batch_matters(),
             self._uncached(),
