@@ -17,9 +17,10 @@ from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
 from workbench.comparison import METHODS, Problem
-from workbench.comparison.learning import charts, systems, tables, train, train_methods
+from workbench.comparison.learning import charts, stress, systems, tables, train, train_methods
 from workbench.comparison.learning.ranking import TrainedMethods, default_target, named, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
+from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.memory import memory_of
@@ -466,31 +467,13 @@ def test_evaluations_charts_and_tables_show_what_the_objective_measures(kind: st
     headings = [column.header for column in ranked.columns]
     assert headings[-1] == (title if measured else "test loss\nat the end")
 
-
-def test_curves_are_means_with_their_spread() -> None:
-    evaluations = pl.DataFrame(
-        [
-            ("gossip", 0.1, seed, at_s, at_s * 1e6, at_s, loss, 1 - loss)
-            for seed, losses in enumerate([(1.0, 0.5, 0.2), (1.0, 0.7, 0.4)])
-            for at_s, loss in zip((0.0, 1.0, 2.0), losses, strict=True)
-        ],
-        schema=["method", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
-        orient="row",
-    )
-    summary = pl.DataFrame({"method": ["gossip"], "learning_rate": [0.1]})
-    curves = charts.curves(TrainedMethods(evaluations, summary, 0.1), ["gossip"])
-    first = curves.filter(axis="at_s", measure="loss").row(0, named=True)
-    last = curves.filter(axis="bytes", measure="top1").row(-1, named=True)
-    assert (first["at"], first["low"], first["high"]) == (1.0, 0.5, 0.7)
-    assert first["mean"] == pytest.approx(0.6)
-    assert (last["at"], last["low"], last["high"]) == pytest.approx((2.0, 60.0, 80.0))
-
-
-def test_a_chart_shows_as_many_methods_equal_to_sgd_as_others() -> None:
-    names = ["gossip", "gosgd", "fedavg", "edgegossip", "dlion"]
-    names += ["all-reduce", "hiertrain", "all_edge"]
-    rows = [(name, METHODS[name].system, METHODS[name].update, None) for name in names]
-    schema = dict.fromkeys(("method", "system", "update", "reason"), pl.String)
-    summary = pl.DataFrame(rows, schema=schema, orient="row")
-    found = charts.shown(TrainedMethods(pl.DataFrame(), summary, 1.0), 5)
-    assert found == ["gossip", "fedavg", "edgegossip", "all-reduce", "hiertrain"]
+    stressed = stress(model, even(), data, 4, learning_rate=0.01, **how)
+    assert set(stressed["stress"]) == {"none", *STRESSES} - {"labels uneven"}
+    end = f"end_{name or 'loss'}"
+    assert stressed.filter(method="all-reduce").filter(~pl.col("stops"))[end].n_unique() == 1
+    gone = stressed.filter(method="gossip", stress="node dies").row(0, named=True)
+    usual = stressed.filter(method="gossip", stress="none").row(0, named=True)
+    assert gone[end] != usual[end]
+    with pytest.raises(UserError, match="has no column end_top1; give the objective"):
+        charts.draw_stress(stressed, ["title"])
+    assert f"test {title} added" in str(charts.draw_stress(stressed, ["title"], found.objective))

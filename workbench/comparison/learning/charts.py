@@ -1,4 +1,4 @@
-"""Charts of trained methods: loss and metric against time and bytes."""
+"""Charts of trained methods: loss and metric against time and bytes; losses under stress."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import polars as pl
 
 from workbench.comparison.learning.ranking import KEYS
+from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.methods.method import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
-from workbench.training.objective import Metric
+from workbench.training.objective import CLASSES, Metric, Objective
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -25,6 +27,9 @@ POINTS = 16
 
 LONGEST = 64
 """Largest ratio of a line's end to its beginning."""
+
+GOOD, BAD = "#ffffff", "#e38b2c"
+"""Colours of cells where a stress costs nothing, and where it costs everything."""
 
 SUBTITLE = "true learning, simulated time"
 """Line of a chart's title."""
@@ -127,4 +132,86 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
     )
     line = base.mark_line(point=True).encode(y="mean:Q", **encoded)
     chart: alt.LayerChart = (band + line).properties(height=150, width=210)
+    return chart
+
+
+def draw_stress(
+    frame: pl.DataFrame, title: Sequence[str], objective: Objective = CLASSES
+) -> dict[str, Any]:
+    """Draw the rate that each method keeps under each stress, and how much worse it ends.
+
+    `frame` is that of `stress.stress`. The end is judged by the metric that the objective shows, or
+    else by the loss. Values are means over seeds; a method that stops with any seed has none.
+    """
+    measure = f"end_{objective.shown or 'loss'}"
+    if measure not in frame.columns:
+        raise UserError(f"the frame has no column {measure}; give the objective of the trainings")
+    metric = objective.metrics.get(objective.shown or "", Metric(title="loss"))
+    worse = pl.col(measure).first().over("method", "seed") - pl.col(measure)
+    order = frame["method"].unique(maintain_order=True).to_list()
+    drawn = (
+        frame.with_columns(worse=worse if metric.higher_is_better else -worse)
+        .filter(pl.col("stress").is_in(STRESSES))
+        .group_by("method", "stress", maintain_order=True)
+        .agg(
+            stops=pl.col("stops").any(),
+            kept=100 * pl.col("rate_share").mean(),
+            lost=metric.scale * pl.col("worse").mean(),
+        )
+    )
+    lost = pl.col("lost")
+    rounded = lost.round(1) if metric.percent else lost.round_sig_figs(2)
+    texts = {
+        "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),
+        "lost": rounded.cast(pl.String),
+    }
+    headings = {
+        "kept": "samples a second, % of undisturbed",
+        "lost": f"test {metric.title} {'lost' if metric.higher_is_better else 'added'}"
+        + ", points" * metric.percent,
+    }
+    most = 50.0 if metric.percent else max([0.0, *drawn["lost"].drop_nulls()]) or 1.0
+    panels = [
+        _cells(
+            drawn.with_columns(text=pl.when("stops").then(pl.lit("stops")).otherwise(texts[value])),
+            value,
+            headings[value],
+            (order, STRESSES),
+            most,
+        )
+        for value in headings
+    ]
+    return stacked(*panels, title=title, how="hconcat")
+
+
+def _cells(
+    frame: pl.DataFrame,
+    value: str,
+    heading: str,
+    axes: tuple[Sequence[str], Sequence[str]],
+    most: float,
+) -> alt.LayerChart:
+    import altair as alt
+
+    methods, stresses = axes
+    first = value == "kept"
+    drawn = frame.select("method", "stress", "stops", pl.col(value).fill_null(0.0), "text")
+    base = alt.Chart(drawn).encode(
+        x=alt.X("stress:N", sort=list(stresses), title=None, axis=alt.Axis(labelAngle=-30)),
+        y=alt.Y(
+            "method:N",
+            sort=list(methods),
+            title=None,
+            axis=alt.Axis(labelLimit=240) if first else alt.Axis(labels=False, ticks=False),
+        ),
+    )
+    domain, ends = ([0, 100], [BAD, GOOD]) if first else ([0, most], [GOOD, BAD])
+    scale = alt.Scale(domain=domain, range=ends, clamp=True, interpolate="rgb")
+    shade = alt.Color(f"{value}:Q", scale=scale, legend=None)
+    cells = base.mark_rect(stroke="white").encode(
+        color=alt.when("datum.stops").then(alt.value(parts.GREY)).otherwise(shade)
+    )
+    chart: alt.LayerChart = (cells + base.mark_text().encode(text="text:N")).properties(
+        title=heading, height={"step": 17}, width=190
+    )
     return chart

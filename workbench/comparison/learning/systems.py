@@ -53,6 +53,7 @@ def of_peers(trial: Trial, how: dlion.System | MakeExchange) -> pl.DataFrame:
         sgd=trial.task.sgd(workers if isinstance(how, dlion.System) else 1),
         first_weights="shared",
         evaluate_every=max(1, round(per_epoch / PER_EPOCH)),
+        patience_s=trial.patience_s,
     )
     trained = trial.train(setup, how)
     return own_models(
@@ -149,6 +150,7 @@ def _exchange(trial: Trial) -> dict[str, Any]:
         "shards": trial.shards,
         "batch_size": trial.task.problem.batch_size,
         "sgd": trial.task.sgd(),
+        "patience_s": trial.patience_s,
     }
 
 

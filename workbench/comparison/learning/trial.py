@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -16,30 +16,40 @@ import polars as pl
 
 from workbench import training
 from workbench.comparison.learning.task import CURVE, Task
+from workbench.runtime import Crash, LinkDown
 from workbench.training import RunOptions, evaluate, fixed_threads
 from workbench.training.models import make_model
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
     from workbench.comparison.methods import Method, Plan
-    from workbench.runtime import Trace
+    from workbench.runtime import Fault, Trace
     from workbench.training import Trained
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One training of a method by its system."""
+    """One training of a method by its system.
+
+    Attributes
+    ----------
+    faults, patience_s
+        Faults, and the seconds that peers wait for a message; see `decentralised.GossipSetup`.
+    """
 
     task: Task
     method: Method
     plan: Plan
     seed: int
+    faults: Sequence[Fault] = field(default=(), kw_only=True)
+    patience_s: float | None = field(default=None, kw_only=True)
 
     def train(self, setup: Any, how: Any) -> Any:
-        """Run a system's training, on one thread."""
+        """Run a system's training with the trial's faults, on one thread."""
         with fixed_threads():
             programs = setup.programs(how)
-        trained: Any = training.run(programs, RunOptions(trace=True, threads=1))
+        faults = among(self.faults, programs.cluster)
+        trained: Any = training.run(programs, RunOptions(faults, trace=True, threads=1))
         if trained.run.interrupted:
             raise KeyboardInterrupt
         return trained
@@ -55,6 +65,13 @@ class Trial:
         """Indices of the training samples of each of `nodes`."""
         problem, shards = self.task.problem, self.task.shards(self.seed)
         return [shards[problem.owners.index(node)] for node in self.nodes]
+
+    def dead(self, at_s: float) -> set[int]:
+        """Places among `nodes` of those that have crashed by this time."""
+        names = [self.task.problem.cluster.names[node] for node in self.nodes]
+        crashes = [fault for fault in self.faults if isinstance(fault, Crash)]
+        crashed = {crash.node for crash in crashes if crash.at_s <= at_s}
+        return {place for place, name in enumerate(names) if name in crashed}
 
     def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """Some nodes and the paths between them, with these speeds at the beginning (default 1)."""
@@ -125,6 +142,8 @@ def own_models(
     rows, times = [(0.0, loss, metric)], {0.0: 0}
     for at_s, place, loss, metric in sorted(evaluations):
         newest[place] = loss, metric
+        for dead in trial.dead(at_s):
+            newest.pop(dead, None)
         mean = tuple(np.mean(list(newest.values()), axis=0).tolist())
         if at_s in times:  # a row for an instant
             rows[times[at_s]] = (at_s, *mean)
@@ -158,3 +177,15 @@ def _sum_at(at_s: float, times_s: Any, sums: Any) -> float:
     """Value at a time of a sum that grows at `times_s`."""
     place = int(np.searchsorted(times_s, at_s, side="right"))
     return float(sums[place - 1]) if place else 0.0
+
+
+def among(faults: Iterable[Fault], cluster: Cluster) -> tuple[Fault, ...]:
+    """The faults that concern nodes and links of a cluster."""
+    names = cluster.names
+    links = {(names[a], names[b]) for a, b in cluster.links}
+    return tuple(
+        fault
+        for fault in faults
+        if (getattr(fault, "node", names[0]) in names)
+        and (not isinstance(fault, LinkDown) or (fault.source, fault.target) in links)
+    )

@@ -13,6 +13,7 @@ from workbench.comparison.methods.method import (
     Candidate,
     Method,
     Plan,
+    Training,
     fastest,
 )
 from workbench.comparison.problem import Problem, UnusableError
@@ -126,12 +127,14 @@ def sent_once(problem: Problem) -> Plan:
     epochs, samples = problem.epochs, sum(problem.samples.values())
     first, later = problem.periods[0][0], problem.periods[-1][0]
     stored = f"{samples:,} samples ({samples * problem.sample_bytes / 1e9:.3g} GB)"
+    in_epoch = -(-samples // problem.step_samples)
     return _fastest(
         _of_all_samples(problem),
         lambda learner: [
             learner.of(first).sending(1 / epochs),
             learner.of(later).stored(1 - 1 / epochs),
         ],
+        lambda learner: lambda count: learner.programs(count, min(count, in_epoch)),
         assumes=(
             f"the node keeps {stored}",
             f"mean over {epochs} epochs; samples are sent in the first",
@@ -152,6 +155,7 @@ def _of_all_samples(problem: Problem) -> list[SingleNode]:
 def _fastest(
     learners: Sequence[SingleNode],
     phases: Callable[[SingleNode], Sequence[Phase]],
+    training: Callable[[SingleNode], Training] | None = None,
     assumes: tuple[str, ...] = (),
 ) -> Plan:
     problem = learners[0].problem
@@ -165,6 +169,7 @@ def _fastest(
             Plan.of,
             problem,
             phases(learner),
+            training=None if training is None else training(learner),
             learns_from=learner.owners,
             batches={learner.node: problem.batch_size},
             where=f"on {problem.cluster.names[learner.node]}",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workbench.comparison.cost import Cost, Phase, Runner, carried, mean, within_links
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.problem import Problem, UnusableError
-from workbench.runtime import simulate
+from workbench.runtime import Program, simulate
 
 EQUAL = "equal to SGD"
 AVERAGES = "averages models"
@@ -20,6 +20,9 @@ QUANTISED = "equal to SGD except for 8-bit features"
 
 STEPS = (EQUAL, BY_SPEED, QUANTISED)
 """Updates by which all nodes take every step of SGD together."""
+
+Training = Callable[[int], Sequence[Program]]
+"""Makes the programs of a training of some iterations."""
 
 ROUNDING = 1e-9
 """Relative difference below which two plans are equally fast."""
@@ -37,6 +40,8 @@ class Plan:
         Programs without learning; most trainings have one phase, some have no such programs.
     costs
         Cost of an iteration of each phase.
+    training
+        Makes the programs of a whole training, where that has several phases.
     predicted_s
         Seconds of an iteration by the cost model of the method's paper, if that has one.
     learns_from
@@ -58,6 +63,7 @@ class Plan:
     cost: Cost
     phases: Sequence[Phase] = ()
     costs: Sequence[Cost] = ()
+    training: Training | None = None
     predicted_s: float | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
