@@ -54,3 +54,8 @@ def test_a_constant_meets_most_where_it_stands_and_two_percent_aside(name: str) 
 def test_a_claim_missed_costs_more_than_any_error_of_the_speedups() -> None:
     assert 10 * missed(CONSTANTS) <= misfit(CONSTANTS) < 10 * missed(CONSTANTS) + 5
     assert len(SPEEDUPS) == 2
+
+
+def test_a_device_three_times_slower_meets_as_many_claims_of_alexnet() -> None:
+    slower = aside("device_gflops", 1 / 3)
+    assert missed(slower, trend=1.0) == missed(CONSTANTS, trend=1.0)

@@ -14,7 +14,7 @@ CLOUD = "hiertrain.fig7.alexnet.all_cloud"
 @pytest.mark.parametrize(
     ("claim", "row", "kind"),
     [
-        ("fig9.plus_at_low", 0, "ours"),
+        ("fig9.plus_at_low", 0, "data"),
         ("fig7.alexnet.all_cloud", 1, "paper"),
         ("testbed.cloud_over_device", 3, "paper"),
     ],

@@ -6,7 +6,7 @@ import pytest
 from workbench.olpb.algorithms.schedules import batched
 from workbench.olpb.costs.library import library_graph
 from workbench.olpb.paper import calibration
-from workbench.olpb.paper.networks import TABLE1
+from workbench.olpb.paper.networks import TABLE1, nodes_of_layer
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12
 from workbench.olpb.paper.testbed import (
     CURVES,
@@ -149,11 +149,16 @@ def test_the_faster_scan_is_so_at_every_batch_size(tree_ms: float, holds: bool) 
     assert answer(FIG12, "olpb.fig12.faster", frame).ours is holds
 
 
+def test_a_convolution_has_the_five_nodes_of_figure_3() -> None:
+    graph = library_graph("squeezenet")
+    assert nodes_of_layer(graph, 4) == 5  # the first after a pooling
+
+
 def test_a_layer_of_normalisation_is_counted_where_there_is_one() -> None:
     frame = TABLE1.frame(models=["vgg16", "resnet20_cifar"])
-    assert frame["normalisation_nodes"].to_list() == [None, 6]
+    assert frame["normalisation_nodes"].to_list() == [None, 7]
     counted = TABLE1.answers["olpb.normalisation.nodes"]
-    assert answer(TABLE1, "olpb.normalisation.nodes", frame).ours == 6
+    assert answer(TABLE1, "olpb.normalisation.nodes", frame).ours == 7
     assert counted(frame[:1]) is None
 
 

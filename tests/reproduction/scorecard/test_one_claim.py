@@ -73,7 +73,8 @@ def test_what_is_judged_by_a_recording_is_made_again_by_recording() -> None:
     ("name", "known"),
     [
         ("dlion.fig11.hop", "dlion.fig11.homo_a.hop"),
-        ("dlion.", "dlion.fig11"),
+        ("dlion.fig99", "the nearest are dlion.fig9"),
+        ("dlion.", "the nearest are dlion.fig"),
         ("nonsense", "dynacomm, hiertrain"),
     ],
 )

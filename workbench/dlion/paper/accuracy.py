@@ -70,8 +70,9 @@ def gains(
 
 
 OTHER_HOP = (
-    "rests on Hop, which waited in every iteration when this was recorded; record it again, with "
-    "--force"
+    "rests on Hop, of which the stored trainings are older than its present program: Hop waited in "
+    "every iteration. They judge nothing until trainings of hours are recorded again, by the "
+    "command that `workbench scorecard --claim` names for a claim"
 )
 
 

@@ -321,10 +321,10 @@ FIG3 = Figure(
     answers={"edgegossip.fig3.histogram": _lowest_technique},
     causes={
         "edgegossip.fig3.histogram": Cause(
-            "ours",
-            "recorded is LeNet-5 on 8,000 images of MNIST; the paper has AlexNet on CIFAR-10, of "
-            "which 10,000 can be had, and gives no number of bins. Not explained is that "
-            "incremental SVD is lower still",
+            "data",
+            "the paper has AlexNet on CIFAR-10, of which 10,000 images can be had; recorded is "
+            "LeNet-5 on 8,000 of MNIST. By the paper's formula incremental SVD, the lowest here, "
+            "keeps 4 dimensions of MNIST's 784 features, and 6 of CIFAR-10's 3,072",
         ),
     },
     needs_paper_size=True,

@@ -405,12 +405,25 @@ FIG7 = _figure(
         )
     },
 )
-PREDICTED = Cause(
-    "ours",
-    "predicted: both speeds are fitted on AlexNet alone; LeNet-5's claims ask for a device some "
-    "times slower",
+_NO_LAYER_TIMES = (
+    "the times of layers on the three machines are profiled in the paper, and not printed; with "
+    "FLOPs in their place no speeds of device and edge meet this together with "
 )
-FIG8 = _figure("fig8", "lenet5", NAIVE, dict.fromkeys(NAIVE[1:], PREDICTED))
+PREDICTED = Cause(
+    "data",
+    "predicted: both speeds are fitted on AlexNet alone, whose claims leave the device's speed "
+    "open, and the profile that would tell it is not printed. A device three times slower meets as "
+    "many of them, and this",
+)
+FIG8 = _figure(
+    "fig8",
+    "lenet5",
+    NAIVE,
+    {
+        "all_edge": PREDICTED,
+        "all_cloud": Cause("data", f"{_NO_LAYER_TIMES}the speed-up over All-Edge and Fig. 10"),
+    },
+)
 FIG9 = replace(
     _figure("fig9", "alexnet", RIVALS), answers={"hiertrain.fig9.jalad_at_low": _jalad_at_low}
 )
@@ -432,10 +445,10 @@ PLUS_AT_LOW = JointClaims(
     {"hiertrain.fig9.plus_at_low": _plus_at_low},
     {
         "hiertrain.fig9.plus_at_low": Cause(
-            "ours",
-            "with the paper's exact speed-ups C(1.5) / C(2.5) is at least 4.5 / 2.3 = 1.96, "
-            "where the model allows 2.5 / 1.5 = 1.67; within what counts as near it could be "
-            "met, but not by speeds that meet as many of the other claims",
+            "data",
+            f"{_NO_LAYER_TIMES}the speed-up over All-Edge. By that and the speed-up over All-Cloud "
+            "C(1.5) / C(2.5) is at least 4.5 / 2.3 = 1.96, where the model allows 2.5 / 1.5 = "
+            "1.67; within what counts as near other times could meet all three",
         )
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import math
 import shlex
@@ -19,9 +20,11 @@ from workbench.reproduction.scorecard.judging import (
     of_results,
     reproduce_command,
 )
-from workbench.utils.checks import check_name
+from workbench.utils.checks import UnknownNameError, check_name
 
 WIDTH = 100
+_NEAREST = 4
+"""Names that an unknown one is answered with."""
 
 
 def one_claim(claim: str, results: Path | None = None) -> str:
@@ -37,12 +40,24 @@ def one_claim(claim: str, results: Path | None = None) -> str:
 
 
 def claims_named(claim: str) -> list[str]:
-    """Return the claim of this id, or those whose ids begin with it up to a dot or match it."""
+    """Return the claim of this id, or those whose ids begin with it up to a dot or match it.
+
+    Raises UnknownNameError: there is none; it has the nearest ids and beginnings of ids.
+    """
     ids = load_claims()["id"].to_list()
     named = [id for id in ids if f"{id}.".startswith(f"{claim}.") or fnmatch.fnmatch(id, claim)]
     if not named:
-        of_system = [id for id in ids if _system(id) == _system(claim)]
-        check_name("claim", claim, of_system or dict.fromkeys(map(_system, ids)))
+        systems = dict.fromkeys(map(_system, ids))
+        system = check_name("claim", _system(claim), systems)
+        of_system = [id.split(".") for id in ids if _system(id) == system]
+        beginnings = {
+            ".".join(parts[:count]) for parts in of_system for count in range(2, len(parts) + 1)
+        }
+        near = difflib.get_close_matches(claim, sorted(beginnings), n=_NEAREST, cutoff=0.0)
+        raise UnknownNameError(
+            f"unknown claim {claim!r}; the nearest are {', '.join(near)}. "
+            f"`workbench scorecard --system {system}` prints all {len(of_system)} of {system}"
+        )
     return named
 
 
