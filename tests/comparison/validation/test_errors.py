@@ -101,12 +101,16 @@ def test_the_goal_is_about_long_iterations_that_fit() -> None:
     for runs, met in ((kept, True), (missed, False)):
         goals = errors.goals(runs).filter(way="simulated")
         assert goals.select("runs", "met").rows() == [(10, met)]
+    assert errors.over(missed)["choice"].to_list() == ["short", "overloaded", "long"]
+    assert errors.over(missed)["percent"][-1] == pytest.approx(-100 / 6)
     assert errors.goals(frame(run(void=True))).is_empty()
 
 
-def test_equal_weights_are_counted_by_system() -> None:
+def test_equal_weights_and_what_disturbed_the_runs_are_counted_by_system() -> None:
     other = run(same_weights=False, system="dlion", ordered=True)
     assert errors.weights(frame(run(), other, run(same_weights=None)))["same"].to_list() == [1, 0]
+    (row,) = errors.machine(frame(run(late=5), run(steal=0.1, void=True))).iter_rows(named=True)
+    assert (row["runs"], row["void"], row["late_percent"], row["steal_percent"]) == (2, 1, 50, 10)
 
 
 def test_recorded_runs_in_which_work_takes_its_own_time_are_not_shown() -> None:

@@ -104,13 +104,18 @@ def _filled(constants: Mapping[str, T], values: Sequence[str]) -> dict[str, T]:
     }
 
 
-def fitted(corpus: Corpus, rows: pl.DataFrame, held: Constants | None = None) -> dict[str, float]:
+def fitted(
+    corpus: Corpus,
+    rows: pl.DataFrame,
+    held: Constants | None = None,
+    leave_out: Collection[str] = (),
+) -> dict[str, float]:
     """Constants by robust least squares of the logarithms of predicted over measured seconds.
 
-    They are fitted on rows of the role ``fit``; `held` keep their value. A constant that no such
-    row needs keeps its guess.
+    They are fitted on rows of the role ``fit``, without sets to `leave_out`; `held` keep their
+    value. A constant that no such row needs keeps its guess.
     """
-    of_fit = rows.filter(role="fit")
+    of_fit = rows.filter(pl.col("role") == "fit", ~pl.col(corpus.groups).is_in(list(leave_out)))
     if corpus.fit is not None:
         return corpus.fit(of_fit) | dict(held or {})
     bounds, fixed = constants_of(corpus, rows), dict(held or {})
@@ -194,6 +199,16 @@ def ordered(rows: pl.DataFrame) -> float | None:
         pairs += int(longer.sum())
         right += int((longer & (predicted[:, None] > predicted[None, :])).sum())
     return right / pairs if pairs else None
+
+
+def left_out(corpus: Corpus, rows: pl.DataFrame) -> pl.DataFrame:
+    """Mean error, in percent, of each set by constants that were fitted on the other sets."""
+    table = []
+    for name in rows[corpus.groups].unique().sort():
+        constants = fitted(corpus, rows, leave_out=[name])
+        error = judged(corpus, rows, constants).filter(set=name, role="predict")["predicted_error"]
+        table.append({"set": name, "mean": mean_percent(error)})
+    return pl.DataFrame(table)
 
 
 def mean_percent(error: pl.Series) -> float:

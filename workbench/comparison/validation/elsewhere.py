@@ -13,7 +13,7 @@ import polars as pl
 
 from workbench.clusters import load_constants
 from workbench.comparison.validation import coverage
-from workbench.comparison.validation.against import ablation, errors, found, judged
+from workbench.comparison.validation.against import ablation, errors, found, judged, left_out
 from workbench.comparison.validation.corpora import CORPORA, hivemind
 from workbench.figures.parts import GREY, colour, facets
 from workbench.reproduction import recordings
@@ -65,6 +65,11 @@ def _record_parts() -> pl.DataFrame:
     )
 
 
+def _record_left_out() -> pl.DataFrame:
+    corpus, rows = found()["adaptdl"]
+    return left_out(corpus, rows).select(pl.lit("adaptdl").alias("corpus"), pl.all())
+
+
 def _record_coverage() -> pl.DataFrame:
     corpora = found()
     constants = {name: load_constants("validation", name) for name in corpora}
@@ -81,6 +86,7 @@ FIGURES = tuple(
         "predictions": _record_predictions,
         "errors": _record_errors,
         "parts": _record_parts,
+        "left_out": _record_left_out,
         "coverage": _record_coverage,
     }.items()
 )

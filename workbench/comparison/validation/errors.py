@@ -95,6 +95,18 @@ def goals(runs: pl.DataFrame) -> pl.DataFrame:
     return summary(runs.filter("fits", pl.col("simulated_s") >= FROM_S)).with_columns(met=met)
 
 
+def over(runs: pl.DataFrame, way: str = "simulated") -> pl.DataFrame:
+    """Cases whose median error is over the goal's, the farthest first, in percent."""
+    return (
+        errors(runs)
+        .filter(way=way)
+        .group_by(*CASE, "regime", "fits", maintain_order=True)
+        .agg(pl.col("simulated_s").first(), percent=100 * pl.col("error").median())
+        .filter(pl.col("percent").abs() > 100 * MEDIAN_BAR)
+        .sort(pl.col("percent").abs(), descending=True)
+    )
+
+
 def order(runs: pl.DataFrame) -> pl.DataFrame:
     """Pairs of choices in one setting: whether the one predicted to be faster was measured so.
 
@@ -127,4 +139,25 @@ def weights(runs: pl.DataFrame) -> pl.DataFrame:
         learnt.group_by("system", "choice", "ordered", maintain_order=True)
         .agg(runs=pl.len(), same=pl.col("same_weights").sum())
         .sort("ordered", "system", "choice")
+    )
+
+
+def machine(runs: pl.DataFrame) -> pl.DataFrame:
+    """Table of each system's runs: usable, void, and how much the machine disturbed them."""
+    late = 100 * pl.col("late") / pl.col("deadlines")
+    return (
+        runs.filter(pl.col("reason").is_null())
+        .group_by("system", maintain_order=True)
+        .agg(
+            pl.len().alias("runs"),
+            pl.col("void").sum(),
+            pl.col("fits").sum(),
+            steal_percent=100 * pl.col("steal").max(),
+            late_percent=late.max(),
+            median_late_percent=late.median(),
+            late_s=pl.col("late_s").max(),
+            works_late_s=pl.col("works_late_s").max(),
+            load=pl.col("load").median(),
+        )
+        .sort("system")
     )
