@@ -52,7 +52,7 @@ class Manifest:
     processes
         Processes that computed points (None: one a core).
     extended_at
-        A later revision, by which the last of the seeds were added.
+        A later revision, whose code computed some of the rows again or added seeds.
     """
 
     of: str

@@ -114,14 +114,6 @@ class TestGains:
         found = answers(fig11=frame(row(at_s=None, reason="diverged")))["fig11.homo_a.ako"]
         assert found.not_run.startswith("takes 1 seed; here without seed 1")
 
-    def test_hop_that_waited_in_every_iteration_is_left_out(self) -> None:
-        """What was recorded then says of no bound."""
-        rows = [{**one, "staleness": None} for one in compared(HALF)]
-        found = answers(fig11=frame(*rows), fig21=frame(*rows))
-        assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
-        assert "waited in every iteration" in found["fig11.homo_a.hop"].not_run
-        assert "waited in every iteration" in found["fig21.above_baseline"].not_run
-
 
 def everywhere(of: Mapping[str, Mapping[str, float]], value: str = "top1") -> pl.DataFrame:
     """By environment, a value of each system."""

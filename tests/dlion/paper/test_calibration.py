@@ -12,7 +12,6 @@ from workbench.dlion.paper.calibration import (
     FITTED_ON,
     differences,
     pick,
-    recorded,
     to_toml,
 )
 from workbench.dlion.paper.compared import OTHERS
@@ -85,14 +84,6 @@ def test_a_candidate_that_lacks_a_system_is_not_picked() -> None:
     part = trained(NAMES[0], "own", off(0.0)).filter(pl.col("system") != "hop")
     assert pick(pl.concat([part, whole]), "own") == NAMES[1]
     assert set(differences(part, NAMES[0], "own")) == set(OTHERS) - {"hop"}
-
-
-def test_hop_that_waited_in_every_iteration_decides_nothing() -> None:
-    """Its rows say of no bound."""
-    old = FRAME.with_columns(staleness=pl.lit(None, pl.Int64))
-    assert "hop" not in differences(old, NAMES[0], "own")
-    assert list(recorded(old, "own")) == NAMES
-    assert pick(old, "own") == NAMES[-1]
 
 
 def test_differences_are_means_over_seeds() -> None:

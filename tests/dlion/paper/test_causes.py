@@ -14,6 +14,7 @@ from workbench.dlion.algorithms.max_n import max_n
 from workbench.dlion.paper import compared
 from workbench.dlion.paper.accuracy import final, gains, highest
 from workbench.dlion.paper.figures import FIGURES
+from workbench.dlion.paper.testbed import STATED
 from workbench.profiles import profile_model
 from workbench.reproduction import recordings, systems
 from workbench.reproduction.claims import Answer, Cause, claims_of, paper_value, tolerance, verdicts
@@ -99,7 +100,8 @@ def test_the_data_are_learnt_by_heart() -> None:
     assert {figure for figure, *_ in missed_by(compared.BY_HEART)} == {"fig21"}
     for _, one in frames()["fig21"].group_by("system", "seed"):
         tested = one.drop_nulls("loss").sort("at_s")["loss"]
-        assert tested[-1] > 1.5 * tested.min()  # type: ignore[operator]
+        least = int(tested.arg_min() or 0)
+        assert tested[least:].max() > 1.5 * tested[least]  # type: ignore[operator]
 
 
 def test_systems_settle_when_their_data_are_learnt_by_heart() -> None:
@@ -169,6 +171,31 @@ def test_ako_that_forgets_is_as_far_behind_as_in_the_paper() -> None:
         assert more > -near
     more, near = off("fig15", "homo_b")
     assert more > near
+
+
+def test_only_an_ako_that_adds_up_is_as_accurate_over_wans() -> None:
+    wans = ("homo_b", "hetero_net_a")
+    ako = final(frames()["not_sent"]).filter(system="ako")
+    for adds_up in (True, False):
+        one = ako.filter(pl.col("accumulate").is_null() if adds_up else ~pl.col("accumulate"))
+        by = dict(one.group_by("environment").agg(pl.col("top1").mean()).iter_rows())
+        assert (by["homo_a"] > max(by[wan] for wan in wans)) is not adds_up
+    for system in {*compared.COMPARED} - {"ako"}:
+        assert top1("fig15", "homo_a", system) > max(top1("fig15", wan, system) for wan in wans)
+
+
+def test_one_backup_hardly_helps_where_two_workers_are_equally_slow() -> None:
+    phases = STATED["dynamic"]["environments"]
+    for figure, where, system in missed_by(compared.HOP):
+        assert system == "hop"
+        for name in phases[where]["phases"] if where in phases else [where]:
+            slow, *others = sorted(STATED["environments"][name]["mbps"])
+            assert slow == others[0]
+        last = final(frames()[figure]).filter(environment=where)
+        hop, baseline = (
+            fmean(last.filter(system=one)["iterations"].to_list()) for one in ("hop", "baseline")
+        )
+        assert baseline < hop < 4 / 3 * baseline
 
 
 def test_gaia_between_environments_is_ours() -> None:

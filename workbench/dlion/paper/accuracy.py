@@ -8,7 +8,7 @@ from functools import wraps
 
 import polars as pl
 
-from workbench.dlion.paper.cases import CURVE, of_present_hop
+from workbench.dlion.paper.cases import CURVE
 from workbench.reproduction.claims import Answer
 from workbench.reproduction.figure import Answering
 from workbench.reproduction.trainings import learnt_data, of_whole_seeds
@@ -69,13 +69,6 @@ def gains(
     return by_seed.filter(environments=len(environments)).sort("seed")["gain"].to_list()
 
 
-OTHER_HOP = (
-    "rests on Hop, of which the stored trainings are older than its present program: Hop waited in "
-    "every iteration. They judge nothing until trainings of hours are recorded again, by the "
-    "command that `workbench scorecard --claim` names for a claim"
-)
-
-
 def by_trainings(answer: Answering) -> Answering:
     """Answer by the trainings of one figure, the last argument, and say what they learnt from."""
     whole = of_whole_seeds()(answer)
@@ -84,13 +77,10 @@ def by_trainings(answer: Answering) -> Answering:
     def answered(*arguments: object, **options: object) -> Answer | None:
         *parts, frame = arguments
         assert isinstance(frame, pl.DataFrame)
-        present = of_present_hop(frame)
-        made = whole(*parts, present, **options)
-        if made is None and len(present) < len(frame):
-            return Answer(not_run=OTHER_HOP)
+        made = whole(*parts, frame, **options)
         if made is None or made.ours is None:
             return made
-        detail = f"{made.detail}, {learnt_data(present)}"
-        return replace(made, detail=detail, seeds=made.seeds or present["seed"].n_unique())
+        detail = f"{made.detail}, {learnt_data(frame)}"
+        return replace(made, detail=detail, seeds=made.seeds or frame["seed"].n_unique())
 
     return answered

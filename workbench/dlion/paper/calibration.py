@@ -24,7 +24,6 @@ import polars as pl
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.dlion.paper.accuracy import gains
 from workbench.dlion.paper.beyond import labelled
-from workbench.dlion.paper.cases import of_present_hop
 from workbench.dlion.paper.compared import OTHERS
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS
 from workbench.reproduction import recordings
@@ -41,8 +40,7 @@ BY_HAND = ("host_ms", "growth_epochs")
 
 def differences(candidates: pl.DataFrame, name: str, first_weights: str) -> dict[str, float]:
     """Ours less the paper's gain of DLion, by system, with a candidate's constants."""
-    trained = labelled(of_present_hop(candidates))
-    frame = trained.filter(candidate=name, first_weights=first_weights)
+    frame = labelled(candidates).filter(candidate=name, first_weights=first_weights)
     return {
         system: fmean(by_seed) - paper_value(f"dlion.fig11.homo_a.{system}")
         for system in OTHERS

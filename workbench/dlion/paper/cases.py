@@ -380,12 +380,3 @@ def trained(
         processes=processes,
         folder=folder,
     )
-
-
-def of_present_hop(frame: pl.DataFrame) -> pl.DataFrame:
-    """Leave out trainings of Hop that were recorded while it waited in every iteration.
-
-    Their rows say of no bound (``staleness``) how far workers may be apart.
-    """
-    bound = pl.col("staleness") if "staleness" in frame.columns else pl.lit(None, pl.Int64)
-    return frame.filter((pl.col("system") != "hop") | bound.is_not_null())

@@ -87,7 +87,7 @@ def _described(row: Row) -> Iterator[str]:
             lines.append(("recorded", fault))
         if recording:
             made = recording.manifest
-            later = f", its last seeds at {made.extended_at[:12]}" if made.extended_at else ""
+            later = f", some rows at {made.extended_at[:12]}" if made.extended_at else ""
             commit = f"{(made.revision or 'no commit')[:12]}{later}"
             lines.append(("recorded", f"{figure.id}: {recording}; at {commit}"))
     lines += [("again", command) for command in commands(claim.id)]
