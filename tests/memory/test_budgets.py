@@ -16,11 +16,11 @@ from torch import nn
 
 from tests.memory.flows import chain, training_chains
 from tests.memory.tracing.modules import Calling
+from tests.oracles.checkmate import checkmate
 from tests.oracles.recomputation import least_work, work
 from tests.refusals import refusals
 from workbench.memory import budgets, trace
 from workbench.memory.budgets import POINTS, trade
-from workbench.memory.checkmate import checkmate
 from workbench.memory.chen import chen
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.lifetimes import lifetimes
