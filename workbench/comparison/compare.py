@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison import table, text
+from workbench.comparison import table
 from workbench.comparison.measured import AT_MOST_S, measured
 from workbench.comparison.memory import memory_of
 from workbench.comparison.methods import EQUAL, METHODS, Method, Plan, plans
@@ -157,7 +157,7 @@ class Comparison:
     def explain(self, method: str) -> str:
         """Explain where a method runs, what limits it and what is assumed, a line for each."""
         name = check_name("method", method, METHODS)
-        return text.explanation(self.frame.row(by_predicate=pl.col("method") == name, named=True))
+        return table.explanation(self.frame.row(by_predicate=pl.col("method") == name, named=True))
 
     def __str__(self) -> str:
         """The answer: the fastest method, what limits it, and where another overtakes it."""

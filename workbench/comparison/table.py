@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
 
 from workbench.comparison.cost import Cost, carried, limit
 from workbench.comparison.intervals import kinds_of, with_intervals
+from workbench.comparison.methods import METHODS
 from workbench.comparison.methods.method import EQUAL, STEPS, Method, Plan
 from workbench.comparison.problem import Problem
+from workbench.utils.numbers import bytes_as_text, three_digits
 
 SCHEMA: dict[str, Any] = {
     "method": pl.String,
@@ -200,3 +202,34 @@ def _expenses(problem: Problem, cost: Cost) -> dict[str, Any]:
         price = sum(node.price_per_hour or 0.0 for node in nodes)
         expenses["price_per_1000_samples"] = seconds / 3600 * price
     return expenses
+
+
+def explanation(row: Mapping[str, Any]) -> str:
+    """Where a method runs, what limits it and what is assumed, a line for each."""
+    method, title = row["method"], METHODS[row["method"]].title
+    if row["reason"] is not None:
+        return f"{method}, of {row['system']}, cannot be used here: {row['reason']}"
+    memory, predicted = row["memory_bytes"], row["predicted_samples_per_s"]
+    lacks = ", which has less" if row["fits"] is False else ""
+    low, high = (three_digits(row[f"{end}_samples_per_s"]) for end in ("low", "high"))
+    facts = {
+        "is": title,
+        "update": row["update"],
+        "runs": row["where"],
+        "simulated": f"{three_digits(row['samples_per_s'])} samples/s",
+        "90 % interval": f"{low} to {high} samples/s",
+        "too close to call with": row["too_close"],
+        "predicted": predicted and f"{three_digits(predicted)} samples/s by its own cost model",
+        "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
+        "computing": f"{1 - row['waiting_share']:.0%} of the time",
+        "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
+        + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
+        "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
+        "learns from": f"{row['samples_share']:.0%} of the samples",
+        "updates": row["samples_per_step"]
+        and f"an update every {row['samples_per_step']:,.0f} samples",
+        "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
+    }
+    lines = [f"  {name}: {fact}" for name, fact in facts.items() if fact]
+    lines += [f"  assumes: {phrase}" for phrase in row["assumes"].split("; ") if phrase]
+    return "\n".join([f"{method}, of {row['system']}:", *lines])

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench.reproduction import provenance, results
+from workbench.reproduction import provenance, results, systems
 from workbench.reproduction.execution import Outcome, Task, bring_home, duration, run, run_elsewhere
 from workbench.reproduction.folder import sole_writer, writable
 from workbench.reproduction.notebook_files import find, notebook_paths, notebooks_folder, resolve
@@ -26,8 +26,6 @@ from workbench.utils.numbers import counted
 
 MINUTES = {"smoke": 4, "default": 12}
 """What all notebooks take on two quiet cores, by scale, as measured; with one training each."""
-LONGEST = ("06_which_way", "05_olpb")
-"""Notebooks that take longest, as measured, whatever the number of their cells."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -135,12 +133,13 @@ def carry_out(
 ) -> Iterator[tuple[int, Outcome]]:
     """Run tasks, some at once, here or on a Ray cluster; yield the number of each and its outcome.
 
-    The longest begin first, so that none runs alone at the end: those of `LONGEST`, then those with
+    The longest begin first, so that none runs alone at the end: `systems.LONGEST`, then those with
     most cells.
     """
     books = [task.notebook for task in tasks]
     order = sorted(
-        range(len(tasks)), key=lambda at: (books[at].name not in LONGEST, -books[at].code_cells)
+        range(len(tasks)),
+        key=lambda at: (books[at].name not in systems.LONGEST, -books[at].code_cells),
     )
     queue = [tasks[at] for at in order]
     if address is None:

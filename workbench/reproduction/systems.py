@@ -30,6 +30,9 @@ TITLES = {
 }
 """Systems by name, as their papers write them."""
 
+LONGEST = ("06_which_way", "05_olpb")
+"""Notebooks that take longest, as measured, whatever the number of their cells."""
+
 ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "dynacomm": {"planners": DYNACOMM},
     "hiertrain": HIERTRAIN,
