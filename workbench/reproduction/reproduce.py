@@ -24,7 +24,7 @@ from workbench.utils.checks import UserError
 from workbench.utils.files import expanded
 from workbench.utils.numbers import counted
 
-MINUTES = {"smoke": 4, "default": 12}
+MINUTES = {"smoke": 2, "default": 5}
 """What all notebooks take on two quiet cores, by scale, as measured; with one training each."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
