@@ -159,7 +159,7 @@ def test_a_line_is_printed_when_a_notebook_ends(finished: Finished) -> None:
     lines = text.splitlines()
     assert lines[0] == (
         "4 notebooks to run at scale default; one training of each system runs here, others are "
-        "shown as recorded; all notebooks take about 12 minutes on two quiet cores"
+        "shown as recorded; all notebooks take about 5 minutes on two quiet cores"
     )
     assert any(line.startswith("01_good: ran after ") for line in lines)
     assert any(line.startswith("02_bad: failed after ") for line in lines)
