@@ -78,7 +78,8 @@ def measured(
             rows[name] = {"reason": str(error)}
     if trials:
         whole_s = math.ceil(sum(trial.used.seconds for trial in trials.values()))
-        say(f"measuring {len(trials)} methods as real processes: about {whole_s} s, and starting")
+        count = f"{len(trials)} method{'s' * (len(trials) > 1)}"
+        say(f"measuring {count} as real processes: about {whole_s} s, and starting")
         try:
             with current_or_new(max(trial.used.nodes for trial in trials.values()), None):
                 for name, trial in trials.items():

@@ -37,8 +37,8 @@ INTERVAL = "samples/s (low-high): a 90 % interval, from prediction errors on pub
 ONE_NODE = "x one node: over the rate of one node on its own samples"
 CLOSE = "Methods that share a letter are too close to call."
 PARTS = (
-    "A blank line parts methods equal to SGD on all samples, on some samples, and those with other "
-    "updates: rates compare within a part."
+    "A blank line separates methods equal to SGD on all samples, on some samples, and those with "
+    "other updates: rates compare within a part."
 )
 
 NARROW = 100
