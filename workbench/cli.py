@@ -63,8 +63,8 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Train neural networks at the edge, on paper and in simulation: reproduce what five "
-    "systems' papers report, and see why.",
+    help="Compare methods of training a neural network across phones, edge servers and clouds, "
+    "and reproduce five papers on it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -136,6 +136,322 @@ VersionOption = typer.Option(
 @app.callback()
 def _options(version: Annotated[bool, VersionOption] = False) -> None:
     pass
+
+
+@app.command()
+def compare(
+    model: Model,
+    *,
+    cluster: Annotated[Path, File(help="Nodes, links and rules, in TOML.")],
+    inputs: Inputs = None,
+    batch_size: BatchSize = "32",
+    times: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE=FILE", help="Measured layer times of a node; repeatable."),
+    ] = None,
+    epochs: Annotated[int, Number(help="Length of the training that rates are means over.")] = 10,
+    accumulate: Annotated[int, Number(help="Batches a step, whose gradients are added up.")] = 1,
+    cache_frozen: Annotated[
+        bool,
+        typer.Option("--cache-frozen", help="Keep activations behind frozen first layers."),
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show all methods, not the best of each kind alone.")
+    ] = False,
+    explain: Annotated[
+        list[str] | None, Name(help="Say of a method what it assumes; repeatable.")
+    ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Also run the best as real processes, without learning."),
+    ] = False,
+    train: Annotated[
+        bool,
+        typer.Option("--train", help="Train in virtual time; rank by the time to a test loss."),
+    ] = False,
+    method: Annotated[
+        list[str] | None, Name(help="Measure or train only this; repeatable.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        Name(help="To train on, a name or a path.  \\[default: markov for texts, else digits]"),
+    ] = None,
+    samples: Annotated[
+        int | None, Number(help="To train on; a quarter to test on.  \\[default: 2000]")
+    ] = None,
+    seeds: Annotated[int | None, Number(help="Trainings of each method.  \\[default: 3]")] = None,
+    csv: Annotated[
+        Path | None, File(help="Also write all columns here; with --train, all evaluations.")
+    ] = None,
+) -> None:
+    """Compare all methods of training a model on a cluster: which is the fastest, and why."""
+    from workbench.clusters import load_cluster
+    from workbench.comparison import METHODS, learning, measured, text
+    from workbench.comparison import compare as compare_ways
+
+    check_output("--csv", csv)
+    sizes = _batch_sizes(batch_size)
+    one_size = {"--train": train, "--measure": measure, "--explain": explain, "--csv": csv}
+    of_training = {"--data": data, "--samples": samples, "--seeds": seeds is not None}
+    _refuse(len(sizes) > 1, one_size, "takes one batch size")
+    _refuse(not train, of_training, "counts with --train alone; add --train")
+    _refuse(not (train or measure), {"--method": method}, "counts with --train or --measure alone")
+    _refuse(train, {"--cache-frozen": cache_frozen}, "does not count with --train; leave one out")
+    if seeds is not None:
+        check_whole("--seeds", seeds, 1)
+    for name in (*(method or ()), *(explain or ())):
+        check_name("method", name, METHODS)
+    machines = load_cluster(cluster)
+    layer_times = text.parse_times(times or (), machines)
+    module, taken = named_model(model, inputs)
+    if train:
+        samples = 2000 if samples is None else samples
+        data, dataset = learning.data_for(module, taken, data, samples)
+    with _traced("profile it module by module: workbench profile --by modules"):
+        answers = {
+            size: compare_ways(
+                module,
+                machines,
+                size,
+                input_shape=taken,
+                times=layer_times,
+                epochs=epochs,
+                accumulate=accumulate,
+                cache_frozen=cache_frozen,
+            )
+            for size in sizes
+        }
+    nodes = counted(len(machines), "node")
+    if len(sizes) > 1:
+        show(text.by_batch(answers, f"{model}: {nodes}, {counted(epochs, 'epoch')}"))
+        return
+    found = answers[sizes[0]]
+    frame, interrupted = found.frame, False
+    batch = f"a batch of {sizes[0]}" if accumulate == 1 else f"{accumulate} batches of {sizes[0]}"
+    about = f"{model}: {nodes}, {batch} a worker, {counted(epochs, 'epoch')}"
+    for each in text.shown(found, about, console().width, every=every):
+        show(each)
+    show(str(found))
+    for name in explain or ():
+        show(found.explain(name))
+    if measure:
+        rates = found.measure(method or (), say=partial(typer.echo, err=True))
+        for each in text.measured(rates):
+            show(each)
+        interrupted = measured.INTERRUPTED in rates["reason"]
+    if train:
+        trained = learning.train_methods(
+            module,
+            machines,
+            dataset,
+            sizes[0],
+            epochs=epochs,
+            seeds=3 if seeds is None else seeds,
+            methods=method,
+            times=layer_times,
+            accumulate=accumulate,
+        )
+        about = (
+            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, "
+            f"each method for {trained.seconds:.3g} virtual seconds"
+        )
+        for each in learning.tables(trained, about):
+            show(each)
+        show(str(trained))
+        frame, interrupted = trained.evaluations, interrupted or trained.interrupted
+    if csv is not None:
+        write_text(csv, frame.write_csv())
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def profile(
+    model: Model,
+    *,
+    inputs: Inputs = None,
+    batch_size: BatchSize = "1",
+    by: Annotated[
+        str, Name(help="How layers are found: in the graph, or by modules in their order.")
+    ] = "graph",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure seconds per layer on this machine.")
+    ] = False,
+    device: Annotated[str, Name(help="Where to measure: cpu or cuda.")] = "cpu",
+    save: Annotated[Path | None, File(help="Also write the profile here (parquet).")] = None,
+) -> None:
+    """Print what each layer of a model costs."""
+    check_output("--save", save)
+    if save is not None and save.suffix != ".parquet":
+        raise UserError(f"--save {save}: give a file that ends in .parquet")
+    sizes = _batch_sizes(batch_size)
+    if save is not None and measure and len(sizes) > 1:
+        raise UserError(f"--save {save}: it takes the times of one batch size")
+    module, taken = named_model(model, inputs)
+
+    from rich.console import Console
+
+    from workbench import profiles
+    from workbench.profiles import measured, tables
+
+    check_name("way", by, ("graph", "modules"))
+    measured.check_device(device)
+    with _traced("profile it module by module, which runs it: --by modules"):
+        costs = profiles.profile_model(module, taken, by=by)  # type: ignore[arg-type]
+    times: dict[int, LayerTimes] = {}
+    for size in sizes if measure else ():
+        with Console(stderr=True).status("measuring") as status:
+            times[size] = profiles.measure_layer_times(
+                module,
+                size,
+                taken,
+                device=device,
+                by=by,  # type: ignore[arg-type]
+                progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
+            )
+    if len(sizes) > 1:
+        show(tables.by_batch_size(costs, sizes, times))
+    else:
+        show(tables.by_layer(costs, sizes[0], times.get(sizes[0])))
+    if save is not None:
+        times.get(sizes[0], costs).save(save)
+
+
+@app.command()
+def memory(
+    model: Model,
+    *,
+    inputs: Inputs = None,
+    batch_size: BatchSize = "1",
+    training: Annotated[
+        bool, typer.Option("--training", help="A step of SGD in the place of inference.")
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Also plan within 64MB, 64 MiB, or 50% of plain memory."),
+    ] = None,
+    optimizer: Annotated[str, Name(help="sgd, momentum, adam or adamw: its state counts.")] = "sgd",
+    planner: Annotated[
+        str | None, Name(help="Only this, of workbench planners olpb.  \\[default: all]")
+    ] = None,
+) -> None:
+    """Print what memory a model needs, its results by each planner, and what less would cost."""
+    from workbench.memory import report
+    from workbench.zoo import MODELS
+
+    if optimizer in ("momentum", "adam", "adamw") and not training:
+        raise UserError(f"--optimizer {optimizer}: only training has its state; add --training")
+    sizes = _batch_sizes(batch_size)
+    module, taken = named_model(model, inputs)
+    what = "a step of training" if training else "inference"
+    survey = partial(
+        report.survey,
+        module,
+        taken,
+        training=training,
+        planner=planner,
+        budget=budget,
+        optimizer=optimizer,
+    )
+    with _traced("its memory cannot be planned before its operators are known"):
+        if len(sizes) > 1:
+            show(report.by_batch(survey, sizes, f"{model}: {what}", budget))
+            return
+        found = survey(batch_size=sizes[0])
+    shapes = [one.shape for one in taken] if taken else [MODELS[model].input_shape]
+    batch, operators = batch_as_text(sizes[0], shapes), counted(len(found.flow.steps), "operator")
+    show(report.table(found, f"{model}: {what}, {batch}, {operators}"))
+    print(report.total(found))
+    if found.refusal:
+        raise UserError(found.refusal)
+
+
+@app.command()
+def models() -> None:
+    """List the models of the zoo."""
+    from workbench.zoo import MODELS
+
+    rows = table(texts=["model"], numbers=["parameters", "input"])
+    for model in MODELS.values():
+        taken, dtype = shape_as_text(model.input_shape), model.input_dtype
+        taken = taken if dtype == "float32" else f"{dtype}[{taken}]"
+        rows.add_row(model.name, f"{model.parameters:,}", taken)
+    show(rows)
+
+
+@app.command()
+def planners(
+    system: Annotated[
+        str | None, typer.Argument(help="Of one system only: dynacomm, 01, …  \\[default: all]")
+    ] = None,
+) -> None:
+    """List what each system plans or exchanges with: planners, strategies, systems."""
+    from workbench.reproduction import results
+    from workbench.reproduction.systems import ALGORITHMS
+
+    chosen = list(ALGORITHMS)
+    if system is not None:
+        chosen = [check_name("system", results.system_named(system), chosen)]
+    for system_name in chosen:
+        for kind, registry in ALGORITHMS[system_name].items():
+            typer.echo(f"{system_name}: {kind}")
+            width = max(map(len, registry))
+            for name, algorithm in registry.items():
+                typer.echo(f"  {name:<{width}}  {_summary(algorithm)}")
+
+
+def _summary(algorithm: Any) -> str:
+    """Return the first line of a function's docstring; for a sequence of functions, their names."""
+    if isinstance(algorithm, tuple):
+        return ", then ".join(one.__name__ for one in algorithm if callable(one))
+    hooks = (getattr(algorithm, name, None) for name in HOOKS)
+    function = algorithm if callable(algorithm) else next(filter(None, hooks))
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+@app.command()
+def measure(
+    *,
+    nodes: Annotated[int, Number(help="Processes that try their links.")] = 3,
+    address: Address = None,
+) -> None:
+    """Check what measured runs can do on this machine or a Ray cluster: links, clock, versions."""
+    from workbench.runtime.measured.check import check
+
+    check(typer.echo, nodes=check_whole("nodes", nodes, 2), address=address)
+
+
+@app.command()
+def validate(
+    corpus: Annotated[
+        str, typer.Argument(help="adaptdl, flash, gavel, hivemind, sailor or vtrain.")
+    ],
+    *,
+    data: Annotated[
+        Path | None, Folder(help="Where its table is.  \\[default: $WORKBENCH_DATA/measured]")
+    ] = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit constants on a tenth of this table, not the frozen.")
+    ] = False,
+    csv: Annotated[Path | None, File(help="Also write all predictions here.")] = None,
+) -> None:
+    """Predict times that others measured, and say how far off that is."""
+    from workbench.comparison.validation import against
+    from workbench.comparison.validation.corpora import CORPORA
+
+    check_output("--csv", csv)
+    frame = against.validate(corpus, data, fit=fit)
+    errors = against.errors(frame, CORPORA[corpus].kind)
+    percent = ["mean", "median", "worst", "computing alone", "nearest row", "order", "within"]
+    title = f"{CORPORA[corpus].title}: errors, pairs in their order, rows within, in percent"
+    rows = table(title, texts=["set"], numbers=["rows", *percent])
+    for row in errors.iter_rows(named=True):
+        numbers = ("" if row[name] is None else f"{row[name]:.1f}" for name in percent)
+        rows.add_row(row["set"], f"{row['rows']:,}", *numbers)
+    show(rows)
+    show(against.sentences(corpus, errors))
+    if csv is not None:
+        write_text(csv, frame.write_csv())
 
 
 @app.command()
@@ -362,322 +678,6 @@ def share(
 
             sharing.share(name, path, given, processes, progress)
         typer.echo(str(path))
-
-
-@app.command()
-def models() -> None:
-    """List the models of the zoo."""
-    from workbench.zoo import MODELS
-
-    rows = table(texts=["model"], numbers=["parameters", "input"])
-    for model in MODELS.values():
-        taken, dtype = shape_as_text(model.input_shape), model.input_dtype
-        taken = taken if dtype == "float32" else f"{dtype}[{taken}]"
-        rows.add_row(model.name, f"{model.parameters:,}", taken)
-    show(rows)
-
-
-@app.command()
-def planners(
-    system: Annotated[
-        str | None, typer.Argument(help="Of one system only: dynacomm, 01, …  \\[default: all]")
-    ] = None,
-) -> None:
-    """List what each system plans or exchanges with: planners, strategies, systems."""
-    from workbench.reproduction import results
-    from workbench.reproduction.systems import ALGORITHMS
-
-    chosen = list(ALGORITHMS)
-    if system is not None:
-        chosen = [check_name("system", results.system_named(system), chosen)]
-    for system_name in chosen:
-        for kind, registry in ALGORITHMS[system_name].items():
-            typer.echo(f"{system_name}: {kind}")
-            width = max(map(len, registry))
-            for name, algorithm in registry.items():
-                typer.echo(f"  {name:<{width}}  {_summary(algorithm)}")
-
-
-def _summary(algorithm: Any) -> str:
-    """Return the first line of a function's docstring; for a sequence of functions, their names."""
-    if isinstance(algorithm, tuple):
-        return ", then ".join(one.__name__ for one in algorithm if callable(one))
-    hooks = (getattr(algorithm, name, None) for name in HOOKS)
-    function = algorithm if callable(algorithm) else next(filter(None, hooks))
-    return (inspect.getdoc(function) or "").partition("\n")[0]
-
-
-@app.command()
-def profile(
-    model: Model,
-    *,
-    inputs: Inputs = None,
-    batch_size: BatchSize = "1",
-    by: Annotated[
-        str, Name(help="How layers are found: in the graph, or by modules in their order.")
-    ] = "graph",
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Also measure seconds per layer on this machine.")
-    ] = False,
-    device: Annotated[str, Name(help="Where to measure: cpu or cuda.")] = "cpu",
-    save: Annotated[Path | None, File(help="Also write the profile here (parquet).")] = None,
-) -> None:
-    """Print what each layer of a model costs."""
-    check_output("--save", save)
-    if save is not None and save.suffix != ".parquet":
-        raise UserError(f"--save {save}: give a file that ends in .parquet")
-    sizes = _batch_sizes(batch_size)
-    if save is not None and measure and len(sizes) > 1:
-        raise UserError(f"--save {save}: it takes the times of one batch size")
-    module, taken = named_model(model, inputs)
-
-    from rich.console import Console
-
-    from workbench import profiles
-    from workbench.profiles import measured, tables
-
-    check_name("way", by, ("graph", "modules"))
-    measured.check_device(device)
-    with _traced("profile it module by module, which runs it: --by modules"):
-        costs = profiles.profile_model(module, taken, by=by)  # type: ignore[arg-type]
-    times: dict[int, LayerTimes] = {}
-    for size in sizes if measure else ():
-        with Console(stderr=True).status("measuring") as status:
-            times[size] = profiles.measure_layer_times(
-                module,
-                size,
-                taken,
-                device=device,
-                by=by,  # type: ignore[arg-type]
-                progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
-            )
-    if len(sizes) > 1:
-        show(tables.by_batch_size(costs, sizes, times))
-    else:
-        show(tables.by_layer(costs, sizes[0], times.get(sizes[0])))
-    if save is not None:
-        times.get(sizes[0], costs).save(save)
-
-
-@app.command()
-def measure(
-    *,
-    nodes: Annotated[int, Number(help="Processes that try their links.")] = 3,
-    address: Address = None,
-) -> None:
-    """Check what measured runs can do on this machine or a Ray cluster: links, clock, versions."""
-    from workbench.runtime.measured.check import check
-
-    check(typer.echo, nodes=check_whole("nodes", nodes, 2), address=address)
-
-
-@app.command()
-def memory(
-    model: Model,
-    *,
-    inputs: Inputs = None,
-    batch_size: BatchSize = "1",
-    training: Annotated[
-        bool, typer.Option("--training", help="A step of SGD in the place of inference.")
-    ] = False,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Also plan within 64MB, 64 MiB, or 50% of plain memory."),
-    ] = None,
-    optimizer: Annotated[str, Name(help="sgd, momentum, adam or adamw: its state counts.")] = "sgd",
-    planner: Annotated[
-        str | None, Name(help="Only this, of workbench planners olpb.  \\[default: all]")
-    ] = None,
-) -> None:
-    """Print what memory a model needs, its results by each planner, and what less would cost."""
-    from workbench.memory import report
-    from workbench.zoo import MODELS
-
-    if optimizer in ("momentum", "adam", "adamw") and not training:
-        raise UserError(f"--optimizer {optimizer}: only training has its state; add --training")
-    sizes = _batch_sizes(batch_size)
-    module, taken = named_model(model, inputs)
-    what = "a step of training" if training else "inference"
-    survey = partial(
-        report.survey,
-        module,
-        taken,
-        training=training,
-        planner=planner,
-        budget=budget,
-        optimizer=optimizer,
-    )
-    with _traced("its memory cannot be planned before its operators are known"):
-        if len(sizes) > 1:
-            show(report.by_batch(survey, sizes, f"{model}: {what}", budget))
-            return
-        found = survey(batch_size=sizes[0])
-    shapes = [one.shape for one in taken] if taken else [MODELS[model].input_shape]
-    batch, operators = batch_as_text(sizes[0], shapes), counted(len(found.flow.steps), "operator")
-    show(report.table(found, f"{model}: {what}, {batch}, {operators}"))
-    print(report.total(found))
-    if found.refusal:
-        raise UserError(found.refusal)
-
-
-@app.command()
-def compare(
-    model: Model,
-    *,
-    cluster: Annotated[Path, File(help="Nodes, links and rules, in TOML.")],
-    inputs: Inputs = None,
-    batch_size: BatchSize = "32",
-    times: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE=FILE", help="Measured layer times of a node; repeatable."),
-    ] = None,
-    epochs: Annotated[int, Number(help="Length of the training that rates are means over.")] = 10,
-    accumulate: Annotated[int, Number(help="Batches a step, whose gradients are added up.")] = 1,
-    cache_frozen: Annotated[
-        bool,
-        typer.Option("--cache-frozen", help="Keep activations behind frozen first layers."),
-    ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Show all methods, not the best of each kind alone.")
-    ] = False,
-    explain: Annotated[
-        list[str] | None, Name(help="Say of a method what it assumes; repeatable.")
-    ] = None,
-    measure: Annotated[
-        bool,
-        typer.Option("--measure", help="Also run the best as real processes, without learning."),
-    ] = False,
-    train: Annotated[
-        bool,
-        typer.Option("--train", help="Train in virtual time; rank by the time to a test loss."),
-    ] = False,
-    method: Annotated[
-        list[str] | None, Name(help="Measure or train only this; repeatable.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        Name(help="To train on, a name or a path.  \\[default: markov for texts, else digits]"),
-    ] = None,
-    samples: Annotated[
-        int | None, Number(help="To train on; a quarter to test on.  \\[default: 2000]")
-    ] = None,
-    seeds: Annotated[int | None, Number(help="Trainings of each method.  \\[default: 3]")] = None,
-    csv: Annotated[
-        Path | None, File(help="Also write all columns here; with --train, all evaluations.")
-    ] = None,
-) -> None:
-    """Compare all methods of training a model on a cluster: which is the fastest, and why."""
-    from workbench.clusters import load_cluster
-    from workbench.comparison import METHODS, learning, measured, text
-    from workbench.comparison import compare as compare_ways
-
-    check_output("--csv", csv)
-    sizes = _batch_sizes(batch_size)
-    one_size = {"--train": train, "--measure": measure, "--explain": explain, "--csv": csv}
-    of_training = {"--data": data, "--samples": samples, "--seeds": seeds is not None}
-    _refuse(len(sizes) > 1, one_size, "takes one batch size")
-    _refuse(not train, of_training, "counts with --train alone; add --train")
-    _refuse(not (train or measure), {"--method": method}, "counts with --train or --measure alone")
-    _refuse(train, {"--cache-frozen": cache_frozen}, "does not count with --train; leave one out")
-    if seeds is not None:
-        check_whole("--seeds", seeds, 1)
-    for name in (*(method or ()), *(explain or ())):
-        check_name("method", name, METHODS)
-    machines = load_cluster(cluster)
-    layer_times = text.parse_times(times or (), machines)
-    module, taken = named_model(model, inputs)
-    if train:
-        samples = 2000 if samples is None else samples
-        data, dataset = learning.data_for(module, taken, data, samples)
-    with _traced("profile it module by module: workbench profile --by modules"):
-        answers = {
-            size: compare_ways(
-                module,
-                machines,
-                size,
-                input_shape=taken,
-                times=layer_times,
-                epochs=epochs,
-                accumulate=accumulate,
-                cache_frozen=cache_frozen,
-            )
-            for size in sizes
-        }
-    nodes = counted(len(machines), "node")
-    if len(sizes) > 1:
-        show(text.by_batch(answers, f"{model}: {nodes}, {counted(epochs, 'epoch')}"))
-        return
-    found = answers[sizes[0]]
-    frame, interrupted = found.frame, False
-    batch = f"a batch of {sizes[0]}" if accumulate == 1 else f"{accumulate} batches of {sizes[0]}"
-    about = f"{model}: {nodes}, {batch} a worker, {counted(epochs, 'epoch')}"
-    for each in text.shown(found, about, console().width, every=every):
-        show(each)
-    show(str(found))
-    for name in explain or ():
-        show(found.explain(name))
-    if measure:
-        rates = found.measure(method or (), say=partial(typer.echo, err=True))
-        for each in text.measured(rates):
-            show(each)
-        interrupted = measured.INTERRUPTED in rates["reason"]
-    if train:
-        trained = learning.train_methods(
-            module,
-            machines,
-            dataset,
-            sizes[0],
-            epochs=epochs,
-            seeds=3 if seeds is None else seeds,
-            methods=method,
-            times=layer_times,
-            accumulate=accumulate,
-        )
-        about = (
-            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, "
-            f"each method for {trained.seconds:.3g} virtual seconds"
-        )
-        for each in learning.tables(trained, about):
-            show(each)
-        show(str(trained))
-        frame, interrupted = trained.evaluations, interrupted or trained.interrupted
-    if csv is not None:
-        write_text(csv, frame.write_csv())
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-@app.command()
-def validate(
-    corpus: Annotated[
-        str, typer.Argument(help="adaptdl, flash, gavel, hivemind, sailor or vtrain.")
-    ],
-    *,
-    data: Annotated[
-        Path | None, Folder(help="Where its table is.  \\[default: $WORKBENCH_DATA/measured]")
-    ] = None,
-    fit: Annotated[
-        bool, typer.Option("--fit", help="Fit constants on a tenth of this table, not the frozen.")
-    ] = False,
-    csv: Annotated[Path | None, File(help="Also write all predictions here.")] = None,
-) -> None:
-    """Predict times that others measured, and say how far off that is."""
-    from workbench.comparison.validation import against
-    from workbench.comparison.validation.corpora import CORPORA
-
-    check_output("--csv", csv)
-    frame = against.validate(corpus, data, fit=fit)
-    errors = against.errors(frame, CORPORA[corpus].kind)
-    percent = ["mean", "median", "worst", "computing alone", "nearest row", "order", "within"]
-    title = f"{CORPORA[corpus].title}: errors, pairs in their order, rows within, in percent"
-    rows = table(title, texts=["set"], numbers=["rows", *percent])
-    for row in errors.iter_rows(named=True):
-        numbers = ("" if row[name] is None else f"{row[name]:.1f}" for name in percent)
-        rows.add_row(row["set"], f"{row['rows']:,}", *numbers)
-    show(rows)
-    show(against.sentences(corpus, errors))
-    if csv is not None:
-        write_text(csv, frame.write_csv())
 
 
 def _refuse(refused: bool, options: dict[str, Any], why: str) -> None:

@@ -219,17 +219,17 @@ def _settled_s(frame: pl.DataFrame) -> dict[int, float]:
 
 CEILING = Cause(
     "data",
-    "the least gain that counts as near asks more of DLion than it reaches in the same time on "
-    "Homo A's LAN, from the fifth of CIFAR-10 that could be had",
+    "even the smallest gain that counts as near takes a higher accuracy than DLion reaches in the "
+    "same time on Homo A's LAN, where it trains on the available fifth of CIFAR-10",
 )
 BY_HEART = Cause(
     "data",
-    "the fifth of CIFAR-10 that could be had is learnt by heart: the loss on test samples rises "
+    "the available fifth of CIFAR-10 is learnt by heart: the loss on test samples rises "
     "again in every system's training, long before the paper's would be converged",
 )
 SETTLED_BY_HEART = Cause(
     "data",
-    "the fifth of CIFAR-10 that could be had is learnt by heart: in the mean every system settles "
+    "the available fifth of CIFAR-10 is learnt by heart: on average every system settles "
     "only when its loss on test samples rises again, so what is timed is how long that takes. "
     "DLion is the first, by any share of its highest accuracy from nine tenths on",
 )
@@ -477,8 +477,8 @@ LARGEST = JointClaims(
     causes={
         _LARGEST: Cause(
             "data",
-            "the largest gains are those over Baseline in WANs, of which the near ones ask more of "
-            "DLion than it reaches from the fifth of CIFAR-10 that could be had: see Fig. 15",
+            "the largest gains are those over Baseline in WANs; gains near the paper's take a "
+            "higher accuracy than DLion reaches with the available fifth of CIFAR-10: see Fig. 15",
         )
     },
 )

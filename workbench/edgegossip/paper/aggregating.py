@@ -322,9 +322,9 @@ FIG3 = Figure(
     causes={
         "edgegossip.fig3.histogram": Cause(
             "data",
-            "the paper has AlexNet on CIFAR-10, of which 10,000 images can be had; recorded is "
-            "LeNet-5 on 8,000 of MNIST. By the paper's formula incremental SVD, the lowest here, "
-            "keeps 4 dimensions of MNIST's 784 features, and 6 of CIFAR-10's 3,072",
+            "the paper has AlexNet on CIFAR-10, of which 10,000 images are available; recorded "
+            "is LeNet-5 on 8,000 of MNIST. By the paper's formula incremental SVD, the lowest "
+            "here, keeps 4 dimensions of MNIST's 784 features, and 6 of CIFAR-10's 3,072",
         ),
     },
     needs_paper_size=True,

@@ -367,10 +367,10 @@ def _time_saved(model: str, frame: pl.DataFrame) -> Answer:
 
 _LAPTOP = Cause(
     "data",
-    "seconds are of the paper's library, Owl, on its laptop, neither of which can be had, where "
-    "execution alone takes less time once results have their places; PyTorch computes by the same "
-    "kernels with a plan and without, and frees results at once, so nothing pays for tracing and "
-    "planning",
+    "the seconds are those of the paper's library, Owl, on its laptop; neither is available. "
+    "There execution alone is faster once results have their places; PyTorch uses the same kernels "
+    "with a plan and without, and frees results at once, so that nothing makes up for the time of "
+    "tracing and planning",
 )
 _SAVED = "olpb.table2.mask_rcnn.time_saved"
 TABLE2_TIMES = Figure(
