@@ -391,7 +391,7 @@ def test_memory_within_a_budget() -> None:
     assert result.exit_code == 0, result.output
     assert "workbench" not in result.stdout
     assert re.search(
-        r"within 14 MB of [\d.]+ MB: recomputing \d+ operators takes \d+% to \d+% longer",
+        r"within 14 MB of [\d.]+ MB: recomputing \d+ operators takes \d+ % to \d+ % longer",
         " ".join(result.stdout.split()),
     )
     result = workbench_command(*asked, "--budget", "1MiB")

@@ -159,7 +159,7 @@ def compare(
         bool, typer.Option("--all", help="Show all methods, not the best of each kind alone.")
     ] = False,
     explain: Annotated[
-        list[str] | None, Name(help="Say of a method what it assumes; repeatable.")
+        list[str] | None, Name(help="Only say of a method what it assumes; repeatable.")
     ] = None,
     measure: Annotated[
         bool,
@@ -229,11 +229,8 @@ def compare(
     frame, interrupted = found.frame, False
     batch = f"a batch of {sizes[0]}" if accumulate == 1 else f"{accumulate} batches of {sizes[0]}"
     about = f"{model}: {nodes}, {batch} a worker, {counted(epochs, 'epoch')}"
-    for each in text.shown(found, about, console().width, every=every):
+    for each in text.shown(found, about, console().width, every=every, explain=explain or ()):
         show(each)
-    show(str(found))
-    for name in explain or ():
-        show(found.explain(name))
     if measure:
         rates = found.measure(method or (), say=partial(typer.echo, err=True))
         for each in text.measured(rates):

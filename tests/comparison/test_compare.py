@@ -153,7 +153,7 @@ class TestAnswer:
         assert found.threshold.links.startswith("all links like board")
         assert f"({found.threshold.links})" in text
         assert "If updates may differ, " in text
-        assert "On some of the samples, one node (33%) is " in text
+        assert "On some of the samples, one node (33 %) is " in text
 
     def test_answer_says_how_many_methods_lack_memory_and_what_smaller_batches_do(self) -> None:
         board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e3)
@@ -201,7 +201,7 @@ class TestAnswer:
         frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
         kinds = {name: kinds_of(METHODS[name]) for name in frame["method"]}
         assert lead(with_intervals(frame, kinds)) == (
-            "All-reduce comes first: phone is busy for 50% of an iteration.",
+            "All-reduce comes first: phone is busy for 50 % of an iteration.",
             "It is as fast as the runner-up, HierTrain (too close to call).",
         )
 
@@ -365,6 +365,11 @@ class TestCommand:
         written = pl.read_csv(csv)
         assert written["method"].n_unique() == len(METHODS)
         assert {"low_samples_per_s", "high_samples_per_s", "too_close"} < {*written.columns}
+
+    def test_an_explanation_alone_needs_no_table(self, file: Path) -> None:
+        result = self.run("lenet5", "--cluster", file, "--explain", "fedavg")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith("fedavg, of FedAvg:\n")
 
     def test_trains_and_writes_all_evaluations(self, file: Path) -> None:
         csv = file.with_suffix(".csv")

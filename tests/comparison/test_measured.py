@@ -233,5 +233,5 @@ class TestTable:
             console.print(table)
         shown = console.file.getvalue()  # type: ignore[attr-defined]
         assert max(map(len, shown.splitlines())) <= 100
-        assert "+25.0%" in shown
+        assert "+25.0 %" in shown
         assert "…" not in shown

@@ -24,7 +24,7 @@ from workbench.profiles.layers import find_layers
 from workbench.profiles.tracing import follow
 from workbench.runtime import progress
 from workbench.utils.checks import UserError, check_name
-from workbench.utils.numbers import three_digits
+from workbench.utils.numbers import percent, three_digits
 
 if TYPE_CHECKING:
     import torch
@@ -211,7 +211,7 @@ class Comparison:
             if len(methods):
                 best = methods.row(int(methods["samples_per_s"].arg_max() or 0), named=True)
                 ratio = best["samples_per_s"] / fastest["samples_per_s"]
-                share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
+                share = f" ({percent(best['samples_share'])})" if best["samples_share"] < 1 else ""
                 if ratio > 1 and best["method"] not in close_to(fastest):
                     label = METHODS[best["method"]].label
                     times = three_digits(ratio)
@@ -321,7 +321,7 @@ def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
     place = "comes first" if close & {*usable["method"]} else "is the fastest"
     fastest = (
         f"{label[0].upper()}{label[1:]}{where} {place}: {bottleneck} is busy for "
-        f"{first['busy_share']:.0%} of an iteration."
+        f"{percent(first['busy_share'])} of an iteration."
     )
     others = usable.filter(pl.col("system") != first["system"])
     if others.is_empty():

@@ -13,7 +13,7 @@ from workbench.comparison.intervals import kinds_of, with_intervals
 from workbench.comparison.methods import METHODS
 from workbench.comparison.methods.method import EQUAL, STEPS, Method, Plan
 from workbench.comparison.problem import Problem
-from workbench.utils.numbers import bytes_as_text, three_digits
+from workbench.utils.numbers import bytes_as_text, percent, three_digits
 
 SCHEMA: dict[str, Any] = {
     "method": pl.String,
@@ -220,12 +220,12 @@ def explanation(row: Mapping[str, Any]) -> str:
         "90 % interval": f"{low} to {high} samples/s",
         "too close to call with": row["too_close"],
         "predicted": predicted and f"{three_digits(predicted)} samples/s by its own cost model",
-        "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
-        "computing": f"{1 - row['waiting_share']:.0%} of the time",
+        "limited by": f"{row['limited_by']}, busy for {percent(row['busy_share'])} of an iteration",
+        "computing": f"{percent(1 - row['waiting_share'])} of the time",
         "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
         + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
         "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
-        "learns from": f"{row['samples_share']:.0%} of the samples",
+        "learns from": f"{percent(row['samples_share'])} of the samples",
         "updates": row["samples_per_step"]
         and f"an update every {row['samples_per_step']:,.0f} samples",
         "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",

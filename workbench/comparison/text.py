@@ -16,7 +16,7 @@ from workbench.profiles import LayerTimes
 from workbench.utils import terminal
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded
-from workbench.utils.numbers import bytes_as_text, three_digits
+from workbench.utils.numbers import bytes_as_text, percent, three_digits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,9 +60,27 @@ class Column(NamedTuple):
 
 
 def shown(
-    comparison: Comparison, title: str, width: int = NARROW, *, every: bool = False
+    comparison: Comparison,
+    title: str,
+    width: int = NARROW,
+    *,
+    every: bool = False,
+    explain: Sequence[str] = (),
 ) -> Iterator[Table | str]:
-    """The table of a comparison: the best method of each kind, or with `every` all methods."""
+    """What a comparison found: a table and a sentence, or the explanations that are asked for.
+
+    The table has the best method of each kind, or with `every` all methods, also beside
+    explanations.
+    """
+    if every or not explain:
+        yield from _tables(comparison, title, width, every=every)
+        yield str(comparison)
+    yield from map(comparison.explain, explain)
+
+
+def _tables(
+    comparison: Comparison, title: str, width: int, *, every: bool
+) -> Iterator[Table | str]:
     frame = comparison.frame
     rows = frame.filter(pl.col("reason").is_null()) if every else comparison.best()
     if len(rows):
@@ -160,9 +178,10 @@ def measured(frame: pl.DataFrame) -> Iterator[Table]:
         notes: list[str] = []
         for row in rows.iter_rows(named=True):
             rate, simulated = row["measured_samples_per_s"], row["simulated_samples_per_s"]
+            off = f"{100 * (simulated / rate - 1):+.1f} %"
             late = f"{row['late']} of {row['deadlines']}"
-            cells = [three_digits(simulated), three_digits(rate), f"{simulated / rate - 1:+.1%}"]
-            table.add_row(row["method"], *cells, late, f"{row['steal']:.1%}")
+            cells = (three_digits(simulated), three_digits(rate), off, late)
+            table.add_row(row["method"], *cells, percent(row["steal"], 1))
             notes += [f"{row['method']}: {row['reason']}"] if row["reason"] else []
         table.caption = "\n".join((*MEASURED_LEGEND, *notes))
         yield table
@@ -195,7 +214,7 @@ def _rate(row: Row) -> str:
 
 
 def _limit(row: Row) -> str:
-    return f"{row['limited_by']}, {row['busy_share']:.0%}"
+    return f"{row['limited_by']}, {percent(row['busy_share'])}"
 
 
 def _memory(row: Row) -> str:
@@ -209,7 +228,7 @@ def gives_up(row: Row) -> str:
     """Differences of a method from SGD on all samples where they are."""
     parts = [] if row["update"] == EQUAL else [row["update"]]
     if row["samples_share"] < 1:
-        parts.append(f"learns from {row['samples_share']:.0%} of the samples")
+        parts.append(f"learns from {percent(row['samples_share'])} of the samples")
     if row["raw_samples_move"]:
         parts.append("samples leave their nodes")
     return "; ".join(parts)

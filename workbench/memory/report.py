@@ -16,7 +16,7 @@ from workbench.memory.recomputation import BudgetError
 from workbench.profiles.inputs import InputShape
 from workbench.utils import terminal
 from workbench.utils.checks import check_name, parse_budget, parse_bytes
-from workbench.utils.numbers import bytes_as_text, counted, three_digits
+from workbench.utils.numbers import bytes_as_text, counted, percent, three_digits
 
 if TYPE_CHECKING:
     import torch
@@ -127,7 +127,7 @@ def table(survey: Survey, title: str) -> Table:
     for name, plan in survey.plans.items():
         share = plan.total_bytes / survey.plain_bytes if survey.plain_bytes else 1.0
         over = plan.total_bytes / survey.bound_bytes if survey.bound_bytes else 1.0
-        cells = (three_digits(plan.total_bytes / 1e6), f"{over:.2f}", f"{share:.1%}")
+        cells = (three_digits(plan.total_bytes / 1e6), f"{over:.2f}", f"{percent(share, 1)}")
         rows.add_row(name, PLANNERS[name].order, *cells)
     needs = survey.needs
     trains = any(step.phase == "update" for step in survey.flow.steps)
@@ -197,6 +197,7 @@ def price(survey: Survey) -> str:
     roofline = this_machine()
     more = roofline.seconds(plan.flow) / roofline.seconds(survey.flow) - 1
     return (
-        f"{budget}: recomputing {counted(len(plan.recomputed), 'operator')} takes {more:.0%} to "
-        f"{more + ROOFLINE_ERROR:.0%} longer (estimated by this machine's roofline, not timed)"
+        f"{budget}: recomputing {counted(len(plan.recomputed), 'operator')} takes "
+        f"{percent(more)} to {percent(more + ROOFLINE_ERROR)} longer "
+        "(estimated by this machine's roofline, not timed)"
     )

@@ -20,6 +20,7 @@ from workbench.pipelines.problems import Problem
 from workbench.pipelines.schedules import Plan, Stage
 from workbench.profiles import LayerTimes, profile_model
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
+from workbench.utils.numbers import percent
 from workbench.widgets import Shared, Slider
 
 GFLOPS = 9000.0
@@ -147,7 +148,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     title = [
         f"{setting.model} in {len(plan.stages)} stages, {count} micro-batches of {plan.samples}, "
         f"{setting.schedule}",
-        f"{chosen['step_s']:.3g} s a step, nodes wait for {chosen['bubble']:.0%} of it; "
+        f"{chosen['step_s']:.3g} s a step, nodes wait for {percent(chosen['bubble'])} of it; "
         f"{chosen['over_one_node']:.3g} x one node (cost model)",
     ]
     bars = (

@@ -11,6 +11,7 @@ from workbench.utils.numbers import (
     batch_as_text,
     bytes_as_text,
     counted,
+    percent,
     shape_as_text,
     three_digits,
 )
@@ -50,7 +51,7 @@ def by_layer(profile: ModelProfile, batch_size: int, times: LayerTimes | None = 
         if times.iteration_s is not None and times.layers_over_iteration is not None:
             caption += (
                 f"\nforward and backward measured in one piece: {times.iteration_s * 1e3:,.1f} ms; "
-                f"the layers' sum is {times.layers_over_iteration:.0%} of it"
+                f"the layers' sum is {percent(times.layers_over_iteration)} of it"
             )
     layers = counted(len(profile), "layer")
     batch = batch_as_text(batch_size, profile.input_shape)

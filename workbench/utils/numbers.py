@@ -22,6 +22,15 @@ def link_rate(mbps: float) -> str:
     return f"{mbps / 1e3:.3g} Gbit/s" if mbps >= 999.5 else f"{mbps:.3g} Mbit/s"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Write a share in percent, with the space that the SI has before the sign.
+
+    >>> percent(0.756), percent(0.0123, 1)
+    ('76 %', '1.2 %')
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
 def bytes_as_text(size_bytes: float, *, up: bool = False) -> str:
     """Three significant digits with a unit, rounded up if `up`.
 

@@ -59,8 +59,16 @@ def alive(pid: int) -> bool:
 class Recorded:
     """Devices that keep what goes through them."""
 
+    text: bytes = module._text()
+    records: bytes = np.random.default_rng(0).bytes(SPLIT_BYTES + RECORD_BYTES)
     written: list[bytes] = field(default_factory=list)
     exchanged: list[bytes] = field(default_factory=list)
+
+    def read_text(self, size_bytes: int) -> bytes:
+        return self.text[:size_bytes]
+
+    def read_records(self, size_bytes: int) -> bytes:
+        return self.records[:size_bytes]
 
     def write_and_read(self, data: bytes) -> None:
         self.written.append(data)
@@ -77,7 +85,8 @@ class TestSplits:
         (sent,) = own.exchanged
         words, counts = sent[: len(sent) // 2], sent[len(sent) // 2 :]
         found = np.frombuffer(words, f"S{WORD_BYTES}"), np.frombuffer(counts, np.int64)
-        text = module._text()[: -(-size // WORD_BYTES)].tolist()
+        firsts = range(0, size, WORD_BYTES)
+        text = [own.text[first : first + WORD_BYTES].rstrip(b"\0") for first in firsts]
         assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == Counter(text)
 
     @pytest.mark.parametrize("size", [1, 1000, SPLIT_BYTES])
@@ -89,7 +98,7 @@ class TestSplits:
         assert size <= len(written) < size + RECORD_BYTES
         firsts = range(0, len(written), RECORD_BYTES)
         records = [written[first : first + RECORD_BYTES] for first in firsts]
-        assert records == sorted(records)
+        assert records == sorted(own.records[first : first + RECORD_BYTES] for first in firsts)
 
     def test_data_of_any_size_passes_the_devices(self, monkeypatch: pytest.MonkeyPatch) -> None:
         forced: list[int] = []
@@ -98,7 +107,14 @@ class TestSplits:
             for size in (1, 3 * SPLIT_BYTES + 1):
                 own.write_and_read(bytes(size))
                 own.exchange(bytes(size))
-            assert forced == 2 * [own.file.fileno()]
+            assert forced == [own.input.fileno(), *2 * [own.output.fileno()]]
+
+    def test_a_split_of_input_is_on_the_disk(self) -> None:
+        with devices() as own:
+            assert own.read_text(SPLIT_BYTES) == module._text()
+            records = own.read_records(SPLIT_BYTES + RECORD_BYTES)
+            assert SPLIT_BYTES <= len(records) < SPLIT_BYTES + RECORD_BYTES
+            assert own.read_records(RECORD_BYTES) == records[:RECORD_BYTES]
 
 
 @pytest.fixture(scope="class")

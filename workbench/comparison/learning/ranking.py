@@ -11,7 +11,7 @@ import polars as pl
 from workbench.comparison.learning.task import CURVE
 from workbench.comparison.methods.method import EQUAL
 from workbench.training.objective import CLASSES, Objective
-from workbench.utils.numbers import bytes_as_text, three_digits
+from workbench.utils.numbers import bytes_as_text, percent, three_digits
 
 IMPROVEMENT = 0.9
 """Share of the improvement of the best SGD at which the default target lies."""
@@ -106,7 +106,7 @@ class TrainedMethods:
         low_s, high_s = first["to_loss_s_min"], first["to_loss_s_max"]
         spread = f" ({three_digits(low_s)} to {three_digits(high_s)})" if first["seeds"] > 1 else ""
         part = first["samples_share"]
-        share = f", which learns from {part:.0%} of the samples," if part < 1 else ""
+        share = f", which learns from {percent(part)} of the samples," if part < 1 else ""
         sentences = [
             f"{first['method']}{share} reaches {target} first, in "
             f"{three_digits(first['to_loss_s'])}"

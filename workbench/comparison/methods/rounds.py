@@ -13,6 +13,7 @@ from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import THRESHOLD, balance
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.runtime import Message
+from workbench.utils.numbers import percent
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program, Run
@@ -70,7 +71,7 @@ def edgegossip(problem: Problem) -> Plan:
     learnt = sum(counts.values())
     same = ", the same in each" if problem.cache_frozen else ""
     share = learnt / sum(samples.values())
-    assumes = (f"{share:.0%} of the samples are learnt from in an epoch{same}",)
+    assumes = (f"{percent(share)} of the samples are learnt from in an epoch{same}",)
     return _synchronous(problem, own_s, learnt, assumes)
 
 

@@ -1,8 +1,8 @@
 """Processes that load cores, memory, network and disk of this machine beside a training.
 
 They stand for the WordCount and Sort of Han et al. 2021 (Sec. 4.2, 4.4). Deviation: NumPy arrays
-instead of a MapReduce framework; the input is generated, not read; what workers would exchange is
-sent through the loopback.
+instead of a MapReduce framework; every split of the input is the same megabyte of the disk; what
+workers would exchange is sent through the loopback.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import contextlib
 import math
 import multiprocessing
 import os
+import random
 import signal
 import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from multiprocessing.process import BaseProcess
 from multiprocessing.sharedctypes import SynchronizedArray
 from threading import Barrier
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
@@ -33,27 +32,28 @@ SPLIT_BYTES = 1 << 20
 WORD_BYTES, RECORD_BYTES = 8, 100
 CHUNK_BYTES = 1 << 15  # fits into a socket's buffer, so one thread can send and receive it
 
-_random = np.random.default_rng(0)
-
 
 @dataclass(frozen=True)
 class Devices:
-    """A nameless file, and both ends of a connection of a process with itself."""
+    """Nameless files for input and output, and both ends of a connection with oneself."""
 
-    file: IO[bytes]
+    input: IO[bytes]  # a split of text, then one of records
+    output: IO[bytes]
     sender: socket.socket
     receiver: socket.socket
 
+    def read_text(self, size_bytes: int) -> bytes:
+        """Read at most a split of words from the disk."""
+        return _read(self.input, 0, size_bytes)
+
+    def read_records(self, size_bytes: int) -> bytes:
+        """Read at most a split of random records from the disk."""
+        return _read(self.input, SPLIT_BYTES, size_bytes)
+
     def write_and_read(self, data: bytes) -> None:
         """Force data to the disk and out of the cache, and read it."""
-        self.file.seek(0)
-        self.file.write(data)
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        self.file.seek(0)
-        self.file.read(len(data))
+        _write(self.output, data)
+        _read(self.output, 0, len(data))
 
     def exchange(self, data: bytes) -> None:
         """Send and receive data."""
@@ -63,40 +63,58 @@ class Devices:
             self.receiver.recv(len(chunk), socket.MSG_WAITALL)
 
 
+def _write(file: IO[bytes], data: bytes) -> None:
+    file.seek(0)
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _read(file: IO[bytes], first: int, size_bytes: int) -> bytes:
+    """Read from the disk, not from the cache where the system can be told so."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    file.seek(first)
+    return file.read(size_bytes)
+
+
 @contextlib.contextmanager
 def devices() -> Iterator[Devices]:
-    """Open the devices of a process; the file is in the folder for temporary files."""
+    """Open the devices of a process; its files are in the folder for temporary files."""
     with (
-        tempfile.TemporaryFile() as file,
+        tempfile.TemporaryFile(buffering=0) as input_file,
+        tempfile.TemporaryFile(buffering=0) as output,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as sender,
         server.accept()[0] as receiver,
     ):
         sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield Devices(file, sender, receiver)
+        records = -(-SPLIT_BYTES // RECORD_BYTES)
+        _write(input_file, _text() + random.randbytes(records * RECORD_BYTES))
+        yield Devices(input_file, output, sender, receiver)
 
 
 def count_words(size_bytes: int, on: Devices) -> None:
-    """Count words and send the counts: loads cores and memory, and the network a little."""
-    words, counts = np.unique(_text()[: -(-size_bytes // WORD_BYTES)], return_counts=True)
+    """Read and count words, and send the counts: loads cores, memory and the disk."""
+    text = on.read_text(-(-size_bytes // WORD_BYTES) * WORD_BYTES)
+    words, counts = np.unique(np.frombuffer(text, f"S{WORD_BYTES}"), return_counts=True)
     on.exchange(words.tobytes() + counts.tobytes())
 
 
 def sort_records(size_bytes: int, on: Devices) -> None:
-    """Sort random records, write, read and send them: loads the disk and the network as well."""
-    records = -(-size_bytes // RECORD_BYTES)
-    made = np.frombuffer(_random.bytes(records * RECORD_BYTES), dtype=f"S{RECORD_BYTES}")
-    ordered = np.sort(made).tobytes()
+    """Read and sort records, write, read and send them: loads the network and the disk more."""
+    records = on.read_records(-(-size_bytes // RECORD_BYTES) * RECORD_BYTES)
+    ordered = np.sort(np.frombuffer(records, f"S{RECORD_BYTES}")).tobytes()
     on.write_and_read(ordered)
     on.exchange(ordered)
 
 
-@cache
-def _text() -> NDArray[np.bytes_]:
+def _text() -> bytes:
     """Words of a split; of 5,000, the k-th is drawn about 1 / k as often as the first."""
-    words = np.array([f"{word:x}" for word in _random.integers(1 << 32, size=5000)], dtype="S8")
+    drawn = np.random.default_rng(0)
+    words = np.array([f"{word:x}" for word in drawn.integers(1 << 32, size=5000)], dtype="S8")
     shares = 1 / np.arange(1, len(words) + 1)
-    return _random.choice(words, SPLIT_BYTES // WORD_BYTES, p=shares / shares.sum())
+    return drawn.choice(words, SPLIT_BYTES // WORD_BYTES, p=shares / shares.sum()).tobytes()
 
 
 REST = "none"
@@ -180,7 +198,6 @@ def _do(job: SynchronizedArray[float], ready: Barrier) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     due_s, before = 0.0, [0.0, 0.0, 0.0]
-    _text()
     with devices() as own:
         ready.wait()
         while parent.is_alive():

@@ -27,6 +27,7 @@ from workbench.utils.checks import (
     check_number,
     choose,
 )
+from workbench.utils.numbers import percent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -208,7 +209,7 @@ def fit(samples: pl.DataFrame, form: str = "share", ridge: float = 1e-3) -> Pred
     if not baseline_s > 0:
         raise UserError(
             f"all {count} samples were taken under contention (the least of cores is "
-            f"{u[:, 0].min():.0%}), so the time without cannot be told; add some taken alone"
+            f"{percent(u[:, 0].min())}), so the time without cannot be told; add some taken alone"
         )
     of_baseline = tuple(weight / baseline_s for weight in weights)
     _, network, disk = scale.tolist()

@@ -28,7 +28,7 @@ from workbench.profiles.recorder import tensors_in
 from workbench.profiles.recording import as_compiled
 from workbench.utils.checks import UserError, choose
 from workbench.utils.files import expanded, read_text, write_text
-from workbench.utils.numbers import bytes_as_text
+from workbench.utils.numbers import bytes_as_text, percent
 
 MARGIN_BYTES = 1024
 """Bytes for single numbers, such as the loss."""
@@ -148,13 +148,14 @@ class Fit:
         spent = self.programme.spent
         if not spent.steps:
             return (
-                f"recomputing about {self.again_s:.2g} s a step, {self.again_s / self.once_s:.0%} "
-                "more, by operators timed alone (after a step: as timed in it)"
+                f"recomputing about {self.again_s:.2g} s a step, "
+                f"{percent(self.again_s / self.once_s)} more, by operators timed "
+                "alone (after a step: as timed in it)"
             )
         again_s, step_s = spent.again_s / spent.steps, spent.step_s / spent.steps
         return (
             f"recomputing took {again_s:.2g} s of {step_s:.2g} s a step, "
-            f"{again_s / (step_s - again_s):.0%} more"
+            f"{percent(again_s / (step_s - again_s))} more"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

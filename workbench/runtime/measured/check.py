@@ -13,6 +13,7 @@ from workbench.runtime.measured.measuring import measure
 from workbench.runtime.measured.run import LATE_S, MeasuredRun
 from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.messages import Message
+from workbench.utils.numbers import percent
 from workbench.utils.ray_cluster import import_ray
 
 MOST_OFF = 0.05
@@ -49,7 +50,7 @@ class Load(NamedTuple):
         late = self.run.late.filter(kind="transfer")
         return (
             f"{self.links} links of {self.mbps:g} Mbit/s, {self.total_gbps:g} Gbit/s in all: "
-            f"median error {self.median:+.2%}, p95 {self.p95:+.2%}, "
+            f"median error {100 * self.median:+.2f} %, p95 {100 * self.p95:+.2f} %, "
             f"{'carried' if self.carried else 'not carried'}; {late['late'].sum()} of "
             f"{late['count'].sum()} left over {LATE_S * 1e3:g} ms late"
         )
@@ -104,7 +105,8 @@ def check(
         if not best_gbps:
             say(f"links of {mbps} Mbit/s are too fast for this machine while it is so busy")
         else:
-            say(f"carries {best_gbps:g} Gbit/s with a median within {MOST_OFF:.0%} of the model's")
+            most = percent(MOST_OFF)
+            say(f"carries {best_gbps:g} Gbit/s with a median within {most} of the model's")
         if opened.address is None:
             say("on one machine: its cores and its memory are shared by all nodes")
 
