@@ -146,7 +146,8 @@ class Listener:
             answer_challenge(connection, self._token)
             caller = connection.recv()
         except (OSError, EOFError, AuthenticationError, AssertionError):
-            self.refused += 1
+            with self._changed:
+                self.refused += 1
             self._end(connection)
             return
         with self._changed:
