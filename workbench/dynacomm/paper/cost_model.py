@@ -177,9 +177,11 @@ def _alike(models: Sequence[str], frame: pl.DataFrame) -> Answer | None:
         max(percents[model]) - min(percents[model]) <= tolerance("percent", max(percents[model]))
         for model in models
     )
-    ours = "/".join(f"{percent:.1f}" for percent in percents[models[-1]])
+    spread = {model: max(own) - min(own) for model, own in percents.items()}
+    widest = max(spread, key=spread.__getitem__)
+    ours = "/".join(f"{percent:.1f}" for percent in percents[widest])
     planners = "DynaComm, iBatch, layer by layer"
-    return Answer(alike, f"{planners}: {ours} % on {MODEL_TITLES[models[-1]]}, cost model")
+    return Answer(alike, f"{planners}: {ours} % on {MODEL_TITLES[widest]}, cost model")
 
 
 def _by_model(frame: pl.DataFrame, planner: str, value: pl.Expr) -> dict[str, float]:
@@ -296,8 +298,9 @@ def _least_when_slow(frame: pl.DataFrame) -> Answer | None:
         return None
     low, *higher = rows
     holds = all(low[name] < row[name] for name in COMPARED for row in higher)
-    ours = ", ".join(f"{low[name]:.1f}" for name in COMPARED)
-    return Answer(holds, f"DynaComm, iBatch, layer by layer {ours} % at 1 Gbit/s, cost model")
+    ours = ", ".join("/".join(f"{row[name]:.1f}" for row in rows) for name in COMPARED)
+    detail = f"DynaComm, iBatch, layer by layer {ours} % at 1/5/10 Gbit/s, cost model"
+    return Answer(holds, detail)
 
 
 def _faster_link(frame: pl.DataFrame) -> Answer | None:

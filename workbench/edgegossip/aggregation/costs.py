@@ -16,7 +16,13 @@ COUNTED = ("svd_kmeans", "incremental_svd_lsh", "hash_kmeans")
 
 
 def operations(
-    technique: str, points: int, features: int, ratio: float = 10, classes: int = 10
+    technique: str,
+    points: int,
+    features: int,
+    ratio: float = 10,
+    classes: int = 10,
+    *,
+    kept: int | None = None,
 ) -> tuple[float, float]:
     """Return the operations of reducing and of dividing, up to a factor (Table 3).
 
@@ -27,7 +33,7 @@ def operations(
     reduced by then, so d' is meant.
 
     `technique` is one of `COUNTED`, since the table has no other; `points` and `features` are N and
-    d.
+    d; `kept` is d', the dimensions of reduced points (None: the technique's own).
     """
     check_name("technique of Table 3", technique, COUNTED)
     ratio = check_ratio(ratio)
@@ -37,14 +43,15 @@ def operations(
             "one of each"
         )
     if technique == "incremental_svd_lsh":
-        kept = dimensions(features, ratio)
+        kept = dimensions(features, ratio) if kept is None else kept
         learnt = kept * SVD_ITERATIONS * max(1.0, VALUES_SHARE * features) * points
         return learnt, kept * points * math.log2(max(1.0, points / classes))
-    kept, reduced = (
+    own, reduced = (
         (VALUES, points * features**1.5)
         if technique == "svd_kmeans"
         else (LENGTH, points * features)
     )
+    kept = own if kept is None else kept
     return reduced, (kept + 1) * (points / ratio) * KMEANS_ITERATIONS * points
 
 

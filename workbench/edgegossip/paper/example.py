@@ -74,7 +74,14 @@ def divided(seed: int = 1) -> pl.DataFrame:
     for name in COUNTED:
         technique = IN_TWO_DIMENSIONS[name]
         made = aggregate(x, np.zeros(len(x), int), technique, ratio, seed)
-        reducing, _ = operations(name, len(x), EXAMPLE["features"], ratio, classes=1)
+        reducing, _ = operations(
+            name,
+            len(x),
+            EXAMPLE["features"],
+            ratio,
+            classes=1,
+            kept=EXAMPLE["dimensions"],
+        )
         for at, (first, second) in enumerate(technique.reduce(x, ratio, seed)):
             subset = made.members[at]
             row = {
@@ -93,7 +100,10 @@ def divided(seed: int = 1) -> pl.DataFrame:
 
 def draw_divided(frame: pl.DataFrame) -> alt.FacetChart:
     """Reduced points in the colours of their subsets, a panel per technique."""
-    title_of = {name: TECHNIQUE_TITLES[name] for name in COUNTED}
+    counted = dict(frame.group_by("technique").agg(pl.col("operations").first()).iter_rows())
+    title_of = {
+        name: f"{TECHNIQUE_TITLES[name]}: {counted[name]:.0f} operations" for name in COUNTED
+    }
     subsets = [f"subset {number}" for number in sorted(frame["subset"].unique())]
     drawn = frame.with_columns(
         panel=pl.col("technique").replace_strict(title_of),
@@ -111,6 +121,7 @@ def draw_divided(frame: pl.DataFrame) -> alt.FacetChart:
         f"{EXAMPLE['points']} points of {EXAMPLE['features']} features, in "
         f"{EXAMPLE['dimensions']} dimensions and {EXAMPLE['subsets']} subsets",
         f"points of our own; similar are {_listed(GROUPS)}",
+        "operations: of reducing, by Table 3",
     ]
     both = alt.layer(points, numbers).properties(height=150)
     panels = parts.facets(both, "panel", list(title_of.values()), title)

@@ -79,7 +79,7 @@ def verdict(
     if low <= ours <= high:
         return "holds", ""
     side, bound = ("above", high) if ours > high else ("below", low)
-    return "not reproduced", f"{abs(ours - bound):.3g} {_unit(claim)} {side} {bound:g}"
+    return "not reproduced", f"{abs(ours - bound):.3g}{_unit(claim)} {side} {bound:g}"
 
 
 def _near(claim: Claim, ours: float, siblings: Sequence[tuple[Claim, float]]) -> tuple[str, str]:
@@ -88,7 +88,7 @@ def _near(claim: Claim, ours: float, siblings: Sequence[tuple[Claim, float]]) ->
     if _within(ours - paper, allowed):
         return "near", ""
     side = "above" if ours > paper else "below"
-    miss = f"{abs(ours - paper):.3g} {_unit(claim)} {side} (near: {allowed:.3g})"
+    miss = f"{abs(ours - paper):.3g}{_unit(claim)} {side} (near: {allowed:.3g})"
     orderings = []  # (compared with, the paper's side of it, our side)
     if claim.unit in REFERENCES:
         reference = REFERENCES[claim.unit]
@@ -119,7 +119,10 @@ def _sign(value: float) -> int:
 
 
 def _unit(claim: Claim) -> str:
-    return "points" if claim.unit in ("percent", "percentage points") else claim.unit
+    """The unit of a difference, after a space; none of a bare number."""
+    if claim.unit in ("count", "exponent"):
+        return ""
+    return " points" if claim.unit in ("percent", "percentage points") else f" {claim.unit}"
 
 
 def _are_siblings(claim: Claim, other: Claim) -> bool:

@@ -90,7 +90,8 @@ def _described(row: Row) -> Iterator[str]:
             later = f", some rows at {made.extended_at[:12]}" if made.extended_at else ""
             commit = f"{(made.revision or 'no commit')[:12]}{later}"
             lines.append(("recorded", f"{figure.id}: {recording}; at {commit}"))
-    lines += [("again", command) for command in commands(claim.id)]
+    again = "again" if row.evidence else "decide"
+    lines += [(again, command) for command in commands(claim.id)]
     for label, text in lines:
         yield from textwrap.wrap(
             text,
