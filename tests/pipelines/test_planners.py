@@ -1,5 +1,6 @@
 """Planners of pipelines against all plans, and against what is published."""
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,15 @@ from numpy.typing import NDArray
 
 from tests.long import usually
 from tests.oracles import pipelines as oracle
-from tests.pipelines.problems import drawn, uniform
+from tests.pipelines.problems import drawn, owned, uniform
 from workbench.clusters import Link
 from workbench.pipelines import Plan, Problem, Stage, Tied, iteration
+from workbench.pipelines.bounds import bound_s
 from workbench.pipelines.costs import fits
-from workbench.pipelines.dynamic import pipedream_stages
+from workbench.pipelines.dynamic import Floor, Times, pipedream_stages
+from workbench.pipelines.partitions import Search, partitions, variants
 from workbench.pipelines.planners import pipedream, pipeline
-from workbench.pipelines.schedules import Recompute
+from workbench.pipelines.schedules import SCHEDULES, Recompute
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
 
@@ -47,6 +50,26 @@ def no_plan_is_faster(seed: int, layers: int, nodes: int) -> None:
 @pytest.mark.parametrize("seed", usually([n for n in range(16) if n % 8 != 7], range(500)))
 def test_no_plan_is_faster(seed: int) -> None:
     no_plan_is_faster(seed, *SIZES[seed % len(SIZES)])
+
+
+@pytest.mark.parametrize("seed", usually(range(24), range(1000)))
+def test_what_leaves_plans_out_is_a_lower_bound(seed: int) -> None:
+    """A partition's floor is below its plans' bound, and that below their seconds."""
+    rng = np.random.default_rng(seed)
+    layers, nodes = SIZES[seed % len(SIZES)]
+    problem = drawn(rng, layers=layers, nodes=nodes, batch=6, equal=seed % 3 == 0)
+    if seed % 2:
+        problem = owned(rng, replace(problem, batch=4))
+    search = Search(problem)
+    times = Times(search)
+    for variant in variants(problem.batch, SCHEDULES):
+        floor = Floor(times, problem.batch // variant.microbatches)
+        for partition in partitions(problem):
+            for plan in search.plans(partition, variant):
+                bound = bound_s(problem, plan)
+                assert floor(partition) <= bound * (1 + 1e-9)
+                if bound < math.inf:  # else a link is missing
+                    assert bound <= iteration(problem, plan).total_s * (1 + 1e-9)
 
 
 def test_a_plan_is_no_slower_than_pipedreams_where_not_all_are_tried() -> None:

@@ -123,8 +123,8 @@ class Floor:
     """Lower bound on the seconds of a step of a partition, for any schedule and samples.
 
     A first micro-batch comes through the stages before each, and the last one goes back through
-    them; between the two, the stage passes all, in as long as if its replicas ended together. It is
-    below `bound_s`, and takes no plan.
+    them; between the two, the stage passes all, in as long as if its replicas ended together. The
+    links to the first stage carry all samples. It is below `bound_s`, and takes no plan.
     """
 
     def __init__(self, times: Times, samples: int) -> None:
@@ -137,8 +137,11 @@ class Floor:
     def __call__(self, partition: Partition) -> float:
         """Least seconds of a step."""
         batch, trained = self.problem.batch, self.problem.first_trained
-        first, way_s, longest_s = 0, 0.0, 0.0
+        first, way_s = 0, 0.0
         last_stage = len(partition.lasts) - 1
+        # Of several nodes it is not known how they will share the samples.
+        sends = self.problem.owners and len(partition.groups[0]) == 1
+        longest_s = self.times.samples_s(partition.groups[0]) if sends else 0.0
         for number, (last, nodes) in enumerate(zip(*partition, strict=True)):
             sample_s, first_s = self.of_group(nodes)
             longest_s = max(longest_s, way_s + batch * sample_s[first][last])
