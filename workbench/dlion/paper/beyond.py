@@ -10,7 +10,7 @@ import polars as pl
 
 from workbench.decentralised.exchanges import EXCHANGES
 from workbench.dlion.algorithms import COMPARED, SYSTEMS
-from workbench.dlion.paper.cases import MAX_10, SCENARIOS, SIZES, Case, Trained, trained
+from workbench.dlion.paper.cases import MAX_10, SCENARIOS, SIZES, Case, trained, training_figure
 from workbench.dlion.paper.charts import (
     by_workers,
     curves,
@@ -37,7 +37,7 @@ def draw_all_systems(frame: pl.DataFrame) -> alt.FacetChart:
 EVERY = (*SYSTEMS, *(name for name in EXCHANGES if name != "gosgd"))
 """Systems that exchange gradients, then exchanges of models."""
 
-ALL_SYSTEMS = Trained(
+ALL_SYSTEMS = training_figure(
     id="all_systems",
     compute=partial(
         trained,
@@ -53,7 +53,7 @@ def _workers(*counts: int) -> list[Case]:
     return [Case(system, "hetero_sys_a", workers=count) for system, count in both]
 
 
-SCALING = Trained(
+SCALING = training_figure(
     id="scaling",
     compute=partial(trained, "More workers"),
     chart=by_workers,
@@ -78,7 +78,7 @@ def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
     return parts.facets(lines, "scenario", values(parts.trained(drawn)[0], "scenario"), title)
 
 
-FAILURES = Trained(
+FAILURES = training_figure(
     id="failures",
     compute=partial(
         trained,
@@ -94,7 +94,7 @@ FAILURES = Trained(
 # --- What becomes of what is not sent: each the other way round, too ------------------------------
 
 _SLOW = ("hetero_net_a", "hetero_sys_a", "hetero_sys_b")
-NOT_SENT = Trained(
+NOT_SENT = training_figure(
     id="not_sent",
     compute=partial(
         trained,
@@ -139,7 +139,7 @@ def draw_candidates(frame: pl.DataFrame) -> alt.FacetChart:
     return panels("constants", "system", subject, drawn)
 
 
-CANDIDATES = Trained(
+CANDIDATES = training_figure(
     id="candidates",
     compute=partial(
         trained,

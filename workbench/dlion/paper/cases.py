@@ -34,8 +34,7 @@ from workbench.dlion.paper.testbed import (
     Testbed,
     paper_testbed,
 )
-from workbench.dlion.training import Trained as TrainedWorkers
-from workbench.dlion.training import train
+from workbench.dlion.training import Trained, train
 from workbench.reproduction.data import data_set, loaded_once
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled, seeds_from
@@ -122,9 +121,12 @@ target model accuracy is reached").
 """
 
 SIZES: Mapping[str, Scaled[Any]] = {"learning": LEARNING, "usual_seeds": SEEDS}
-Trained = partial(Figure, sizes=SIZES, recorded=True, data=("cifar10",), data_at_default=AT_DEFAULT)
-Learnt = partial(Trained, needs_paper_size=True)
-"""Figures that train: of our own, and those whose claims only trainings as large decide."""
+training_figure = partial(
+    Figure, sizes=SIZES, recorded=True, data=("cifar10",), data_at_default=AT_DEFAULT
+)
+"""A figure of trainings."""
+accuracy_figure = partial(training_figure, needs_paper_size=True)
+"""A figure of trainings whose claims only trainings of the paper's size decide."""
 
 
 @loaded_once
@@ -229,7 +231,7 @@ SCENARIOS: Mapping[str, Callable[[float], tuple[Fault, ...]]] = {
 """Faults of a training of some seconds, by scenario."""
 
 
-def run(case: Case, learning: Learning) -> TrainedWorkers:
+def run(case: Case, learning: Learning) -> Trained:
     """Train a case."""
     data, where, shards = learning.data, testbed_of(case), None
     faults: tuple[Fault, ...] = ()
@@ -312,7 +314,7 @@ def about(case: Case, learning: Learning) -> dict[str, Any]:
     }
 
 
-def curve(trained: TrainedWorkers, seconds: float, instants: int) -> list[dict[str, Any]]:
+def curve(trained: Trained, seconds: float, instants: int) -> list[dict[str, Any]]:
     """Rows at equal steps of time: of each worker the newest evaluation by then.
 
     That is up to `evaluate_every` iterations old, so that a curve shows an accuracy as much later

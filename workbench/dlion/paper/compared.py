@@ -20,7 +20,7 @@ from workbench.dlion.paper.cases import (
     SIZES,
     TIMED,
     Case,
-    Learnt,
+    accuracy_figure,
     trained,
 )
 from workbench.dlion.paper.charts import (
@@ -291,7 +291,7 @@ def _figure(
         panels, "environment", "system", "Accuracy after the same virtual time", stated=stated
     )
     compute = partial(trained, f"Figure {number}", placed)
-    return Learnt(id=f"fig{number}", compute=compute, **{"chart": drawn, **declared})
+    return accuracy_figure(id=f"fig{number}", compute=compute, **{"chart": drawn, **declared})
 
 
 def _stated_ratios(number: int, environments: Sequence[str]) -> pl.DataFrame:

@@ -12,7 +12,14 @@ import polars as pl
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
 from workbench.dlion.paper.accuracy import by_trainings, final, target_of, usual
-from workbench.dlion.paper.cases import SIZES, TIMED, Case, Learnt, Trained, trained
+from workbench.dlion.paper.cases import (
+    SIZES,
+    TIMED,
+    Case,
+    accuracy_figure,
+    trained,
+    training_figure,
+)
 from workbench.dlion.paper.charts import (
     ENVIRONMENT_TITLES,
     bars,
@@ -44,7 +51,7 @@ def _early(fig5: pl.DataFrame) -> Answer | None:
     return Answer(holds, f"{top1.percents()}, the first epoch")
 
 
-FIG5 = Learnt(
+FIG5 = accuracy_figure(
     id="fig5",
     compute=partial(
         trained, "Figure 5", tuple(Case(growth_epochs=start) for start in (0, 1, 2, 4))
@@ -68,7 +75,7 @@ def _larger_n(fig7: pl.DataFrame) -> Answer | None:
     return Answer(holds, f"{top1.percents()}, N")
 
 
-FIG7 = Learnt(
+FIG7 = accuracy_figure(
     id="fig7",
     compute=partial(trained, "Figure 7", tuple(Case(n=n) for n in (1.0, 10.0, 50.0, 100.0))),
     chart=partial(bars, "n", "N of Max N, %", "The largest gradients alone"),
@@ -197,7 +204,7 @@ def _replace(fig9: pl.DataFrame) -> Answer:
     return Answer(holds, f"{percents(early.values())} early, {end.percents()}, lambda, at the end")
 
 
-FIG9 = Learnt(
+FIG9 = accuracy_figure(
     id="fig9",
     sizes={**SIZES, "learning": TIMED},
     compute=partial(trained, "Figure 9", _TRANSFERS),
@@ -258,7 +265,7 @@ def _speed_up(environment: str, before: str, after: str, fig14: pl.DataFrame) ->
     return Answer(100 * (before_s - after_s) / before_s, detail)
 
 
-FIG14 = Learnt(
+FIG14 = accuracy_figure(
     id="fig14",
     sizes={**SIZES, "learning": TIMED},
     compute=partial(
@@ -287,7 +294,7 @@ def draw_weightings(frame: pl.DataFrame) -> alt.Chart:
     return drawn.properties(height=180, title=title)
 
 
-WEIGHTED = Trained(
+WEIGHTED = training_figure(
     id="weightings",
     compute=partial(
         trained,
@@ -317,7 +324,7 @@ def _combinations(*environments: str) -> list[Case]:
 
 
 _FEW = _combinations("homo_a", "hetero_sys_a")
-TECHNIQUES = Trained(
+TECHNIQUES = training_figure(
     id="techniques",
     compute=partial(trained, "Techniques"),
     chart=draw_techniques,
