@@ -355,7 +355,7 @@ def memory(
             show(report.by_batch(survey, sizes, f"{model}: {what}", budget))
             return
         found = survey(batch_size=sizes[0])
-    shapes = [one.shape for one in taken] if taken else [MODELS[model].input_shape]
+    shapes = [item.shape for item in taken] if taken else [MODELS[model].input_shape]
     batch, operators = batch_as_text(sizes[0], shapes), counted(len(found.flow.steps), "operator")
     show(report.table(found, f"{model}: {what}, {batch}, {operators}"))
     print(report.total(found))
@@ -400,7 +400,7 @@ def planners(
 def _summary(algorithm: Any) -> str:
     """Return the first line of a function's docstring; for a sequence of functions, their names."""
     if isinstance(algorithm, tuple):
-        return ", then ".join(one.__name__ for one in algorithm if callable(one))
+        return ", then ".join(part.__name__ for part in algorithm if callable(part))
     hooks = (getattr(algorithm, name, None) for name in HOOKS)
     function = algorithm if callable(algorithm) else next(filter(None, hooks))
     return (inspect.getdoc(function) or "").partition("\n")[0]
@@ -627,7 +627,10 @@ def figures(
     folder = _stored(results)
     if not stored(folder):  # refuse a wrong name first
         of_figures = tuple(f"{system}_" for system in TITLES)
-        find(notebooks_folder(None), [one for one in names or () if not one.startswith(of_figures)])
+        find(
+            notebooks_folder(None),
+            [name for name in names or () if not name.startswith(of_figures)],
+        )
     home = output or files.home() / "figures"
     chosen = stored_figures(folder, names or ())
     written, failed = export_figures(chosen, home, format=format, column=column)

@@ -29,7 +29,11 @@ def chen(flow: Dataflow, order: Sequence[int], segments: int | None = None) -> D
             makers = {int(flow.maker[buffer]) for buffer in current.reads} & segment_of.keys()
             for segment in sorted({segment_of[maker] for maker in makers} - again):
                 again.add(segment)
-                ran += [one for one in ran if segment_of.get(one) == segment and one not in closed]
+                ran += [
+                    operator
+                    for operator in ran
+                    if segment_of.get(operator) == segment and operator not in closed
+                ]
         ran.append(step)
         closed.update(current.after)
         if current.is_random or current.after:

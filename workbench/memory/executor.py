@@ -153,8 +153,12 @@ def call_of(
     count = len(operator.reads)
     makes = {view.value for view in operator.makes}
     made = [(at, view) for at, view in enumerate(operator.results) if view.value in makes]
-    positional_fillers = [(at, _filler(one)) for at, one in enumerate(args) if _has_operand(one)]
-    fillers = [(key, _filler(one)) for key, one in kwargs.items() if _has_operand(one)]
+    positional_fillers = [
+        (at, _filler(argument)) for at, argument in enumerate(args) if _has_operand(argument)
+    ]
+    fillers = [
+        (key, _filler(argument)) for key, argument in kwargs.items() if _has_operand(argument)
+    ]
     out: str | None = None
     if over is not None or (places is not None and _is_dense(operator.results)):
         function, out = writing_form(function) or (function, None)
@@ -224,8 +228,8 @@ def _filler(argument: Any) -> Callable[[Sequence[Tensor]], Any]:
     if isinstance(argument, Operand):
         number = argument.read
         return lambda read: read[number]
-    if isinstance(argument, list) and all(isinstance(one, Operand) for one in argument):
-        numbers = [one.read for one in argument]
+    if isinstance(argument, list) and all(isinstance(item, Operand) for item in argument):
+        numbers = [item.read for item in argument]
         return lambda read: [read[number] for number in numbers]
     return lambda read: tree_map_only(Operand, lambda operand: read[operand.read], argument)
 

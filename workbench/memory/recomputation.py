@@ -78,7 +78,7 @@ def within(
             work = float(cost(again).sum())
             if total_bytes <= budget_bytes:
                 fits = True
-                best = min(best or (work, plan), (work, plan), key=lambda one: one[0])
+                best = min(best or (work, plan), (work, plan), key=lambda candidate: candidate[0])
     if best is None:
         least = bytes_as_text(smallest or least_bytes(flow), up=True)
         kind = "the smallest plan" if smallest else "a single step"

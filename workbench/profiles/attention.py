@@ -133,14 +133,15 @@ def attend(
         padding = padding.reshape(samples * heads, 1, source)
         attn_mask = padding if attn_mask is None else attn_mask + padding
     q, k, v = (
-        one.view(len(one), samples * heads, -1).transpose(0, 1) for one in (query, key, value)
+        tensor.view(len(tensor), samples * heads, -1).transpose(0, 1)
+        for tensor in (query, key, value)
     )
     if not need_weights:
         if attn_mask is not None:
             alike = len(attn_mask) == 1
             form = (1, 1, *attn_mask.shape[1:]) if alike else (samples, heads, -1, source)
             attn_mask = attn_mask.view(form)
-        q, k, v = (one.view(samples, heads, one.shape[1], -1) for one in (q, k, v))
+        q, k, v = (tensor.view(samples, heads, tensor.shape[1], -1) for tensor in (q, k, v))
         return (functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout, is_causal),)
     scaled, across = q * math.sqrt(1.0 / float(q.shape[2])), k.transpose(-2, -1)
     if attn_mask is None:

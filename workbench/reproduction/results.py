@@ -165,17 +165,19 @@ def stored_figures(results: Path, names: Sequence[str] = ()) -> list[StoredFigur
         for notebook, made in kept.items()
     }
     known = {system: figures[made.of] for system, made in by_system(kept).items()} | figures
-    alone = {f"{one.system}_{one.name}": [one] for own in figures.values() for one in own}
+    alone = {
+        f"{figure.system}_{figure.name}": [figure] for own in figures.values() for figure in own
+    }
     chosen = list[StoredFigure]()
     for name in names:
         meant = notebook_named(name, kept)
-        of = {one: own for one, own in alone.items() if meant.startswith(f"{own[0].system}_")}
+        of = {title: own for title, own in alone.items() if meant.startswith(f"{own[0].system}_")}
         if meant in known or not of:
             chosen += choose("notebook", meant, known)
         else:
             chosen += choose("figure", meant, of)
     if not names:
-        chosen = [one for own in figures.values() for one in own]
+        chosen = [figure for own in figures.values() for figure in own]
     if not chosen:
         raise UserError(
             f"results in {results} hold no figures of {', '.join(names) or 'any notebook'}; "

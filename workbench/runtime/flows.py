@@ -102,7 +102,7 @@ class Heap:
         """Add an entry."""
         heappush(self.entries, entry)
         if len(self.entries) > self.most:
-            self.entries = [one for one in self.entries if self.counts(one)]
+            self.entries = [entry for entry in self.entries if self.counts(entry)]
             heapify(self.entries)
             self.most = _LEAST_PURGED + 2 * len(self.entries)
 

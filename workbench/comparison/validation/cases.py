@@ -180,7 +180,10 @@ def trained(
     done = training.run(programs, RunOptions(trace=True, measured=measured))
     weights = done.weights if isinstance(done.weights, tuple | list) else (done.weights,)
     return Outcome(
-        seconds(done) / iterations, [np.asarray(one) for one in weights], done.run, programs.cluster
+        seconds(done) / iterations,
+        [np.asarray(weight) for weight in weights],
+        done.run,
+        programs.cluster,
     )
 
 
@@ -462,7 +465,7 @@ def _of_scan(
         cluster, run = cluster_of(pool), measure if measured else simulate
         done = run(cluster, passes.programs, trace=True)
         counts = done.results[len(pool.nodes)]  # of the server
-        return Outcome(sum(one.backward_s for one in counts) / iterations, None, done, cluster)
+        return Outcome(sum(count.backward_s for count in counts) / iterations, None, done, cluster)
 
     def longest_path_s() -> float:
         planned = schedule(scan, len(elements), assign(elements, pool), exclusive=True)

@@ -46,4 +46,4 @@ class Transfer:
         best = self.best(losses)
         if self.whom == "all":
             return node != best
-        return node != best and node == max(losses, key=lambda one: (losses[one], one))
+        return node != best and node == max(losses, key=lambda other: (losses[other], other))

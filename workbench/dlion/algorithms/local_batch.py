@@ -40,12 +40,14 @@ def relative_power(sizes: Sequence[int], seconds: Sequence[float]) -> float:
             f"{len(seconds)} times of the batch sizes {list(sizes)}; give a time for each of at "
             "least two different sizes"
         )
-    if not (all(0 <= one < math.inf for one in seconds) and max(seconds) > 0):
+    if not (all(0 <= value < math.inf for value in seconds) and max(seconds) > 0):
         raise UserError(f"seconds are {list(seconds)}; batches take some, not below 0 and finite")
     mean_size, mean_s = fmean(sizes), fmean(seconds)
     off = [size - mean_size for size in sizes]
-    slope_s = sum(one * (each_s - mean_s) for one, each_s in zip(off, seconds, strict=True))
-    slope_s /= sum(one * one for one in off)
+    slope_s = sum(
+        difference * (each_s - mean_s) for difference, each_s in zip(off, seconds, strict=True)
+    )
+    slope_s /= sum(difference * difference for difference in off)
     if slope_s * max(sizes) <= NOISE * max(seconds):  # a larger batch took no longer
         return max(sizes) / max(seconds)
     return 1 / slope_s
@@ -56,8 +58,8 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
 
     Rounded by largest remainders, of equal ones the first, so that the sizes sum to the batch.
     """
-    shares = [check_number("power", one) for one in listed("power", power, "give one a worker")]
-    if not shares or not all(0 < one < math.inf for one in shares):
+    shares = [check_number("power", share) for share in listed("power", power, "give one a worker")]
+    if not shares or not all(0 < share < math.inf for share in shares):
         raise UserError(f"power is {list(power)}; give each worker's, above 0 and finite")
     batch = check_whole("global_batch", global_batch, 1)
     if batch < len(shares):
@@ -75,5 +77,5 @@ def _shared_out(batch: int, shares: tuple[float, ...]) -> tuple[int, ...]:
 def own_batch_size(global_batch: int, power: Mapping[int, float], node: int) -> int:
     """Batch size of a worker, where `power` has all alive workers."""
     nodes = sorted(power)
-    sizes = local_batch_sizes(global_batch, [power[one] for one in nodes])
+    sizes = local_batch_sizes(global_batch, [power[other] for other in nodes])
     return sizes[nodes.index(node)]

@@ -36,7 +36,7 @@ class Batching:
         check_whole("period", self.period, 1)
         check_kind("growth", self.growth, Growth, "a Growth, as in Growth(warm_up_add=32)")
         sizes = listed("sizes", self.sizes, "give batch sizes, such as (4, 8, 16)")
-        object.__setattr__(self, "sizes", tuple(check_whole("sizes", one, 1) for one in sizes))
+        object.__setattr__(self, "sizes", tuple(check_whole("sizes", size, 1) for size in sizes))
         if len(set(self.sizes)) < 2:
             raise UserError(f"sizes are {self.sizes}; time batches of at least two sizes")
         check_name("weighting", self.weighting, WEIGHTINGS)
@@ -97,4 +97,4 @@ class System:
 
 def _can_be_called(hook: object) -> bool:
     """Whether a function, or the instances of a class, can be called."""
-    return not isinstance(hook, type) or any("__call__" in vars(one) for one in hook.__mro__)
+    return not isinstance(hook, type) or any("__call__" in vars(base) for base in hook.__mro__)

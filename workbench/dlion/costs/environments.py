@@ -222,7 +222,7 @@ def _environments(stated: Mapping[str, Any]) -> dict[str, Environment]:
         starts_s = [place * phase_s for place in range(len(phases))]
         cores, mbps = (
             _each(starts_s, [[Schedule.of(value).at(0.0) for value in row] for row in rows])
-            for rows in ([one.cores for one in phases], [one.mbps for one in phases])
+            for rows in ([phase.cores for phase in phases], [phase.mbps for phase in phases])
         )
         made[name] = Environment(row["title"], cores, mbps)
     rows = list(stated["regions"].values())

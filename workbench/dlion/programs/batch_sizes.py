@@ -129,7 +129,7 @@ class BatchSizes:
                 peer in heard or worker.has_sent(peer, "power", iteration) for peer in worker.alive
             )
         )
-        for old in [one for one in self._heard if one <= iteration]:
+        for old in [at for at in self._heard if at <= iteration]:
             del self._heard[old]
         return heard
 

@@ -74,7 +74,7 @@ class Transfers:
 
     def _merge(self, message: Message) -> None:
         iteration, best = message.payload
-        asked = next((one for one in self._asked if one[0] == message.sender), None)
+        asked = next((request for request in self._asked if request[0] == message.sender), None)
         if asked is not None:
             self._asked.remove(asked)
         self._worker.up_to_date.merge(best, self._transfer.share)

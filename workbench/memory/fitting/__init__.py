@@ -124,7 +124,7 @@ def largest_batch(
     model, args, kwargs, chosen = _checked(model, inputs, budget, loss, optimizer)
     first, *others = tensors_in((args, kwargs))
     given = len(first)
-    square = [one for one in others if one.shape[:2] == (given, given)]
+    square = [tensor for tensor in others if tensor.shape[:2] == (given, given)]
     if square:
         raise UserError(
             f"an input of shape {tuple(square[0].shape)} may be one for each of the {given} "
@@ -145,7 +145,7 @@ def largest_batch(
             " of this machine, on which operators are run to count what they take: give at most "
             "that, or plan on the machine that trains"
         )
-    sample_bytes = sum(one.nbytes // given for one in (first, *others) if is_batch(one))
+    sample_bytes = sum(tensor.nbytes // given for tensor in (first, *others) if is_batch(tensor))
     loss_of: LossProfile | Loss = chosen
 
     def fits(samples: int) -> bool:

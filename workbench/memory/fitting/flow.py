@@ -62,7 +62,7 @@ def passes_flow(
     order = [*early, len(steps), *late, len(steps) + 1, len(steps) + 2]
     place = {step: at for at, step in enumerate(order)}
     moved = [[*steps, loss, end, update][at] for at in order]
-    moved = [replace(one, after=tuple(sorted(place[at] for at in one.after))) for one in moved]
+    moved = [replace(step, after=tuple(sorted(place[at] for at in step.after))) for step in moved]
     flow = replace(
         plain,
         steps=tuple(moved),
@@ -109,7 +109,9 @@ def _passes(flow: Dataflow, returned: Iterable[int]) -> tuple[list[int], list[in
             needed |= set(flow.before[at])
     early, late = dict[int, None](), list[int]()
     for at, step in enumerate(flow.steps):
-        is_forward = step.phase == "forward" and all(one in early for one in flow.before[at])
+        is_forward = step.phase == "forward" and all(
+            earlier in early for earlier in flow.before[at]
+        )
         if is_forward or at in needed:
             early[at] = None
         else:

@@ -54,7 +54,8 @@ def profile_loss(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> L
 
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         tensors = [
-            torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_() for one in outputs
+            torch.empty_strided(output.shape, output.stride(), dtype=output.dtype).zero_()
+            for output in outputs
         ]
         learnt = returned.differentiable
         for at in learnt:

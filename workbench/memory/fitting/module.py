@@ -153,7 +153,9 @@ class Plans:
         step = self._steps[key]
         self.budget = parse_budget(self.budget, lambda: step.plain_bytes)  # once in bytes
         gradients = [
-            one.grad for one in module.parameters() if one.is_leaf and one.grad is not None
+            parameter.grad
+            for parameter in module.parameters()
+            if parameter.is_leaf and parameter.grad is not None
         ]
         taken = sum(gradient.nbytes for gradient in gradients)
         taken += sum(pending.size_bytes for pending in self.pending)
@@ -267,10 +269,12 @@ def _inside(value: Any, met: dict[int, int]) -> Hashable:
     if isinstance(value, Mapping):
         return type(value), *((_key(key, met), _key(one, met)) for key, one in value.items())
     if isinstance(value, list | tuple | set | frozenset):
-        return type(value), *(_key(one, met) for one in value)
+        return type(value), *(_key(item, met) for item in value)
     attributes = getattr(value, "__dict__", {}).items()
     return _Itself(value), *(
-        (key, type(one), repr(one)) for key, one in attributes if isinstance(one, _PLAIN)
+        (key, type(attribute), repr(attribute))
+        for key, attribute in attributes
+        if isinstance(attribute, _PLAIN)
     )
 
 

@@ -254,5 +254,5 @@ def step_of(
 
 def storage_bytes(tensors: Iterable[Tensor]) -> int:
     """Bytes that tensors hold together, each storage once."""
-    storages = {storage_key(one): one.untyped_storage().nbytes() for one in tensors}
+    storages = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}
     return sum(storages.values())

@@ -59,7 +59,10 @@ def profiled(graph: OperatorGraph, bases: Mapping[int, View], *, timed: bool = T
         peaks = allocations(_alone(graph, alike, bases))
         runs = _alone(graph, alike, bases) if timed else ()
         seconds = list(map(_seconds, runs)) or [0.0] * len(alike)
-    made = [sum(graph.values[v.value].storage_bytes for v in one.makes) for one in graph.operators]
+    made = [
+        sum(graph.values[v.value].storage_bytes for v in operator.makes)
+        for operator in graph.operators
+    ]
     workspace = [
         0 if kind < 0 else max(0, peaks[kind] - size)
         for kind, size in zip(which, made, strict=True)

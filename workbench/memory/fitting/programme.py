@@ -190,7 +190,7 @@ def _backward_reads(
         seen.add(step.operator)
         operands = operands_in(arguments_of(operator, again=again))
         read = dict.fromkeys(operator.reads[at].value for at in operands)
-        for value in [one for one in read if one not in made and one not in tangents]:
+        for value in [value for value in read if value not in made and value not in tangents]:
             if value not in graph.outside:
                 kept.add(value)
                 continue

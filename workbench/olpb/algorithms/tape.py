@@ -169,7 +169,7 @@ def record(
                 setattr(part, key, _double(held))
     named = x if isinstance(x, Mapping) else {}
     given = x if isinstance(x, list | tuple) else tuple(named.values()) if named else (x,)
-    inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in given)
+    inputs = tuple(_double(check_kind("x", tensor, Tensor, "a tensor")) for tensor in given)
     target = _double(check_kind("y", y, Tensor, "a tensor"))
     if not target.numel():
         raise UserError(f"y has shape {tuple(target.shape)}; give at least one sample")
@@ -207,7 +207,12 @@ def record(
             if node.target is torch.ops.aten.copy_.default:  # of a buffer, at the end
                 graph.graph.erase_node(node)
         reader = _Reader.of(graph, start, given_again())
-        _certify(name, value, reader, [one for one in parameters.values() if one.requires_grad])
+        _certify(
+            name,
+            value,
+            reader,
+            [parameter for parameter in parameters.values() if parameter.requires_grad],
+        )
     nodes = tuple(reader.module.graph.nodes)
     learnt = {
         node: key
@@ -308,7 +313,7 @@ def _certify(name: str, value: Tensor, reader: _Reader, learnt: Sequence[Tensor]
 
     def gradients(loss: Tensor) -> Sequence[Tensor]:
         if not loss.requires_grad:
-            return [torch.zeros_like(one) for one in learnt]
+            return [torch.zeros_like(parameter) for parameter in learnt]
         return torch.autograd.grad(loss, learnt, allow_unused=True, materialize_grads=True)
 
     own, traced = gradients(value), gradients(reader.loss)

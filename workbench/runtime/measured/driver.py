@@ -150,8 +150,10 @@ class Driver:
         observer = self.plan.observer
         if observer is None:
             return run
-        recorded = [one for record in self.records.values() for one in record.observations]
-        for at_s, node, value in sorted(recorded, key=lambda one: one.at_s):
+        recorded = [
+            observation for record in self.records.values() for observation in record.observations
+        ]
+        for at_s, node, value in sorted(recorded, key=lambda observation: observation.at_s):
             try:
                 observer(at_s, node, packing.loads(value))
             except Exception as error:
