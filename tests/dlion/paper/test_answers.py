@@ -226,11 +226,18 @@ class TestOrders:
         ],
     )
     def test_fig5(self, top1: Sequence[float], holds: bool) -> None:
-        rows = [row(growth_epochs=start, top1=one) for start, one in enumerate(top1)]
+        rows = [
+            row(growth_epochs=start, top1=one, at_s=at_s, global_batch=size)
+            for start, one in enumerate(top1)
+            for at_s, size in ((750.0, 192), (1500.0, 384))
+        ]
         found = answers(fig5=frame(*reversed(rows)))["fig5.early"]
         assert found.ours is holds
         assert "% of 0/1/2/3/4, the first epoch" in found.detail
-        assert answers(fig5=frame(*rows[:2])) == {}
+        assert answers(fig5=frame(*rows[:4])) == {}
+        short = answers(fig5=frame(*rows[:-1]))["fig5.early"]
+        assert short.ours is None
+        assert "growth from epoch 4 on" in short.not_run
 
     @pytest.mark.parametrize(("top1", "holds"), [((0.1, 0.2, 0.3), True), ((0.1, 0.3, 0.3), False)])
     def test_fig7(self, top1: Sequence[float], holds: bool) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.algorithms.max_n import max_n
-from workbench.dlion.paper import compared
+from workbench.dlion.paper import compared, studies
 from workbench.dlion.paper.accuracy import final, gains, highest
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.testbed import STATED
@@ -22,7 +22,10 @@ from workbench.reproduction.claims import Answer, Cause, claims_of, paper_value,
 from workbench.reproduction.figure import answers_of
 from workbench.reproduction.trainings import seconds_to
 
-RECORDED = ("fig11", "fig13", "fig15", "fig16", "fig18", "fig21", "candidates", "not_sent")
+RECORDED = (
+    *("fig7", "fig11", "fig13", "fig14", "fig15", "fig16", "fig18", "fig21"),
+    *("candidates", "not_sent"),
+)
 CAUSES = {
     claim: cause
     for one in FIGURES
@@ -95,6 +98,44 @@ def test_claims_of_more_than_what_the_data_give() -> None:
         gain = paper_value(f"dlion.{figure}.{environment}.{system}")
         least = gain - tolerance("percent", gain)
         assert top1(figure, environment, system) * (1 + least / 100) > on_lan
+
+
+def test_batches_hardly_grow_before_the_highest_accuracy() -> None:
+    fig14 = frames()["fig14"]
+    assert {figure for figure, *_ in missed_by(studies.FEW_SAMPLES)} == {"fig14"}
+    assert fig14["top1"].max() < 0.7
+    assert (fig14["global_batch"].min(), fig14["global_batch"].max()) == (192, 500)
+
+
+def reached_s(training: pl.DataFrame, percent: int) -> float:
+    """Seconds until an accuracy of one training."""
+    (at_s,) = seconds_to(training, percent / 100).values()
+    assert at_s is not None
+    return at_s
+
+
+def saved_by_weights(environment: str) -> float:
+    """Percent of the time to an accuracy that Eq. 7 saves, the mean over 30 to 54 %."""
+    trained = frames()["fig14"].filter(pl.col("techniques").is_null(), environment=environment)
+    equal, weighted = (
+        trained.filter(weighting="equal"),
+        trained.filter(pl.col("weighting").is_null()),
+    )
+    return fmean(
+        100 * (1 - reached_s(weighted, percent) / reached_s(equal, percent))
+        for percent in range(30, 55)
+    )
+
+
+def test_weights_save_no_time() -> None:
+    assert {figure for figure, *_ in missed_by(studies.WEIGHTS_SAVE_NOTHING)} == {"fig14"}
+    for environment in ("hetero_cpu_a", "hetero_cpu_b"):
+        assert saved_by_weights(environment) == pytest.approx(-4, abs=0.6)
+
+
+def test_on_equal_cores_trainings_that_are_alike_differ_by_as_much() -> None:
+    assert list(missed_by(studies.ALIKE_APART)) == [("fig14", "weighted_update", "homo_a")]
+    assert saved_by_weights("homo_a") == pytest.approx(0, abs=0.5)
 
 
 def test_the_data_are_learnt_by_heart() -> None:

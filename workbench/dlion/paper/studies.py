@@ -13,6 +13,7 @@ from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
 from workbench.dlion.paper.accuracy import by_trainings, final, target_of, usual
 from workbench.dlion.paper.cases import (
+    LEARNING,
     SIZES,
     TIMED,
     Case,
@@ -30,12 +31,14 @@ from workbench.dlion.paper.charts import (
 )
 from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
 from workbench.figures import parts
-from workbench.reproduction.claims import Answer, paper_values, tolerance
+from workbench.reproduction.claims import Answer, Cause, paper_values, tolerance
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.trainings import Means, mean_of_all, percents, seconds_to, slashed
 
 # --- Fig. 5: when the global batch may grow -------------------------------------------------------
 
+THIRTY_EPOCHS_S = 13_000.0
+"""Seconds in which Homo A learns from thirty times the paper's data at its first global batch."""
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
 
@@ -43,6 +46,12 @@ ALIKE = 0.02
 @by_trainings
 def _early(fig5: pl.DataFrame) -> Answer | None:
     """Whether growing from epoch 0 or 1 on is worse than later, which are alike."""
+    sizes = (
+        fig5.group_by("growth_epochs").agg(pl.col("global_batch").n_unique()).sort("growth_epochs")
+    )
+    if sizes["global_batch"][-1] == 1:
+        latest = sizes["growth_epochs"][-1]
+        return Answer(not_run=f"takes trainings in which growth from epoch {latest} on begins")
     top1 = Means.by(final(fig5), "growth_epochs")
     late = [top1[start] for start in top1 if start not in (0, 1)]
     if not late:
@@ -53,6 +62,10 @@ def _early(fig5: pl.DataFrame) -> Answer | None:
 
 FIG5 = accuracy_figure(
     id="fig5",
+    sizes={
+        **SIZES,
+        "learning": LEARNING._replace(paper=LEARNING.paper._replace(seconds=THIRTY_EPOCHS_S)),
+    },
     compute=partial(
         trained, "Figure 5", tuple(Case(growth_epochs=start) for start in (0, 1, 2, 4))
     ),
@@ -265,6 +278,22 @@ def _speed_up(environment: str, before: str, after: str, fig14: pl.DataFrame) ->
     return Answer(100 * (before_s - after_s) / before_s, detail)
 
 
+FEW_SAMPLES = Cause(
+    "data",
+    "70 % is out of reach of the available fifth of CIFAR-10. Until the accuracy that all three "
+    "trainings reach instead, near their highest, the global batch grows from 192 to 500 samples "
+    "at most; the paper's may grow to 5,000",
+)
+WEIGHTS_SAVE_NOTHING = Cause(
+    "ours",
+    "not explained: with Eq. 7 as printed the accuracies from 30 to 54 % are on average reached "
+    "4 % later than with equal weights",
+)
+ALIKE_APART = Cause(
+    "noise",
+    "on equal cores Eq. 7 changes next to nothing, so that two trainings that are alike differ by "
+    "this; over the accuracies from 30 to 54 % the mean is 0 %",
+)
 FIG14 = accuracy_figure(
     id="fig14",
     sizes={**SIZES, "learning": TIMED},
@@ -281,6 +310,14 @@ FIG14 = accuracy_figure(
         f"dlion.fig14.{name}.{environment}": partial(_speed_up, environment, before, after)
         for name, (before, after) in _STEPS.items()
         for environment in _CORES
+    },
+    causes={
+        **{f"dlion.fig14.dynamic_batching.{environment}": FEW_SAMPLES for environment in _CORES},
+        **{
+            f"dlion.fig14.weighted_update.{environment}": WEIGHTS_SAVE_NOTHING
+            for environment in _CORES[1:]
+        },
+        f"dlion.fig14.weighted_update.{_CORES[0]}": ALIKE_APART,
     },
 )
 
