@@ -173,7 +173,7 @@ def test_layers_below_the_first_trained_one_keep_nothing() -> None:
 
 def test_unknown_without_operators_or_layers() -> None:
     assert stage_memory(profile_model("lenet5")) is None
-    assert stage_memory(nn.LSTM(4, 4, 2), (3, 4)) is None
+    assert stage_memory(nn.LSTM(4, 4, 2, batch_first=True), (3, 4)) is None
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 2), (3, 2), (1, 6)])

@@ -11,11 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.long import usually
 from tests.oracles.pipelines_training import accumulated, plain, stashed
 from tests.pipelines.problems import uniform
 from workbench import datasets, training
 from workbench.clusters import Link
 from workbench.pipelines import Plan, Problem, Stage, Tied
+from workbench.pipelines.schedules import SCHEDULES
 from workbench.pipelines.training import Setup, Trained, train
 from workbench.training import RunOptions
 from workbench.training.evaluation import tensors_of
@@ -172,18 +174,24 @@ def alone(setup: Setup, plan: Plan, *, by_layer: bool = False) -> tuple[Tensor, 
     return again.parameters, losses
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"blocking": True}, {"recompute": (True, "layers", "layers")}, {"in_flight": (4, 3, 1)}],
-    ids=["queued", "blocking", "recompute", "deep"],
-)
+CHANGES: dict[str, dict[str, Any]] = {
+    "queued": {},
+    "blocking": {"blocking": True},
+    "recompute": {"recompute": (True, "layers", "layers")},
+    "deep": {"in_flight": (4, 3, 1)},
+}
+EVERY = [f"{schedule} {change}" for schedule in SCHEDULES for change in CHANGES]
+USUAL = ("gpipe queued", "1f1b blocking", "gpipe recompute", "1f1b deep")
+
+
+@pytest.mark.parametrize("how", usually(USUAL, EVERY))
 @pytest.mark.parametrize("make", [Shortcut, normalised, dropping, Adapted, small_gpt])
 def test_a_pipeline_learns_what_one_machine_accumulates(
-    make: Callable[[], nn.Module], schedule: str, changes: dict[str, Any]
+    make: Callable[[], nn.Module], how: str
 ) -> None:
     setup = setup_of(make)
-    plan = plan_of(setup.problem, *ONE_EACH, schedule=schedule, **changes)
+    schedule, change = how.split()
+    plan = plan_of(setup.problem, *ONE_EACH, schedule=schedule, **CHANGES[change])
     trained = train(setup, plan)
     weights, losses = alone(setup, plan, by_layer=make in (dropping, small_gpt))
     if make is not small_gpt:  # whose tied weight has gradients of two layers

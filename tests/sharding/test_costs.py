@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.long import usually
 from tests.oracles import sharding as oracle
 from tests.sharding.problems import cluster_of, random_plan, random_problem
 from workbench.clusters import Link
@@ -38,7 +39,7 @@ EQUAL = Problem(
 """Four equal nodes; a share of layers 1 and 3 takes a second, one of layer 2 two seconds."""
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", usually(range(60), range(300)))
 def test_predicted_iterations_take_what_simulated_ones_take(seed: int) -> None:
     problem = random_problem(seed)
     plan = random_plan(problem, seed)
@@ -111,7 +112,7 @@ def test_memory_by_hand(stage: int, megabytes: float) -> None:
     assert needed_bytes(problem, Plan(stage=stage, cuts=(1, 2))).tolist() == [megabytes * 1e6] * 4
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", usually(range(20), range(50)))
 def test_memory_is_the_largest_of_all_passes(seed: int) -> None:
     problem = replace(random_problem(seed), tied=())
     plan = random_plan(problem, seed)
@@ -122,7 +123,7 @@ def test_memory_is_the_largest_of_all_passes(seed: int) -> None:
     assert (needed <= (least_bytes + sending_bytes) * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", usually(range(50), range(200)))
 def test_memory_covers_what_is_held_when_collectives_end_late(seed: int) -> None:
     """With ties, several batches, and buckets of nothing that is trained."""
     problem = random_problem(seed)
@@ -176,7 +177,7 @@ def gradient_bytes(problem: Problem, plan: Plan, iterations: int) -> list[float]
     return most
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", usually(range(50), range(200)))
 def test_memory_covers_what_a_simulated_node_holds_and_still_sends(seed: int) -> None:
     problem = replace(random_problem(seed), tied=())
     plan = replace(random_plan(problem, seed), stage=2)
@@ -236,7 +237,7 @@ def test_iterations_are_counted_in_whole_numbers(iterations: Any) -> None:
         ends_s(EQUAL, Plan(stage=1), iterations)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", usually(range(30), range(100)))
 def test_an_iteration_takes_the_mean_of_a_long_run(seed: int) -> None:
     """Unlike nodes take turns: several iterations are alike, each of its own length."""
     rng = np.random.default_rng(seed)
