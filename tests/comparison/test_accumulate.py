@@ -124,14 +124,22 @@ class TestTiers:
             hiertrain.Setup("lenet5", task().dataset, replace(problem, accumulate=2))
 
 
-def test_each_sample_costs_a_part_of_the_bytes_of_gradients_and_the_memory_stays() -> None:
+@pytest.fixture(scope="module")
+def both() -> pl.DataFrame:
+    """All methods with one batch a step, and with four."""
     nodes = [*WORKERS, Node("server", flops_per_s=1e10)]
     cluster = full_mesh([replace(node, memory_bytes=1e9) for node in nodes], Link(1e7))
     single, many = (
         compared(replace(accumulating(count, cluster), memory=of("lenet5"))).frame
         for count in (1, 4)
     )
-    both = single.join(many, on="method", suffix="_4").filter(pl.col("update").is_in(STEPS))
+    return single.join(many, on="method", suffix="_4")
+
+
+def test_each_sample_costs_a_part_of_the_bytes_of_gradients_and_the_memory_stays(
+    both: pl.DataFrame,
+) -> None:
+    both = both.filter(pl.col("update").is_in(STEPS))
     for name in ("all-reduce", "parameter server, dynacomm", "baseline"):
         row = both.row(by_predicate=pl.col("method") == name, named=True)
         assert row["bytes_per_sample_4"] == pytest.approx(row["bytes_per_sample"] / 4, rel=1e-9)
@@ -152,10 +160,8 @@ def test_rates_rise_where_links_limit_and_stay_where_computing_does(method: str)
     assert 1 - 1e-6 < ratios[1] < 1.05  # one update in place of four
 
 
-def test_methods_with_other_updates_ignore_it_and_say_so() -> None:
-    cluster = full_mesh([*WORKERS, Node("s", flops_per_s=1e10)], Link(1e7))
-    single, many = (compared(accumulating(count, cluster)).frame for count in (1, 4))
-    both = single.join(many, on="method", suffix="_4").filter(pl.col("reason").is_null())
+def test_methods_with_other_updates_ignore_it_and_say_so(both: pl.DataFrame) -> None:
+    both = both.filter(pl.col("reason").is_null())
     others = both.filter(~pl.col("update").is_in(STEPS))
     assert len(others) > 5
     assert others["samples_per_step_4"].is_null().all()

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.comparison.test_compare import home
+from tests.comparison.clusters import at_home, home
 from tests.test_explorers import settings
 from workbench import figures
 from workbench.comparison import Problem, charts, compare, explorer
@@ -21,7 +21,7 @@ SETTING = explorer.Setting(model="lenet5")
 
 
 def test_every_method_that_can_be_used_has_a_mark() -> None:
-    frame = compare("lenet5", home(may_leave=False)).frame
+    frame = at_home(may_leave=False).frame
     drawn = charts.rates(frame, ["LeNet-5"]).to_dict()
     (rows,) = drawn["datasets"].values()
     assert len(rows) == frame["samples_per_s"].count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from tests.comparison.clusters import at_home, home
+from tests.comparison.test_memory import of
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
-from workbench.comparison import METHODS, Comparison, compare, explorer
-from workbench.comparison.compare import lead
+from workbench.comparison import METHODS, Comparison, Problem, compare, explorer
+from workbench.comparison.compare import compared, lead
 from workbench.comparison.intervals import kinds_of, with_intervals
 from workbench.comparison.memory import memory_of
 from workbench.comparison.methods.method import EQUAL
@@ -26,26 +27,16 @@ from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
 from workbench.zoo.convolutional import lenet5
 
-
-def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None = 1e9) -> Cluster:
-    """Three boards that hold samples around an edge server."""
-    boards = [
-        Node(f"board{at}", flops_per_s=8e9, samples=1000, memory_bytes=memory_bytes, watts=5)
-        for at in range(3)
-    ]
-    edge = Node("edge", flops_per_s=200e9, memory_bytes=8e9, watts=50)
-    cluster = star(boards, [edge], Link(mbps * 1e6, overhead_s=0.005))
-    return replace(cluster, raw_samples_may_leave=may_leave)
+LENET = profile_model("lenet5")
 
 
-@pytest.fixture(scope="module")
-def at_home() -> Comparison:
-    return compare("lenet5", home())
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return at_home().frame
 
 
-@pytest.fixture(scope="module")
-def frame(at_home: Comparison) -> pl.DataFrame:
-    return at_home.frame
+def pair(**about: float) -> Cluster:
+    return full_mesh([Node(name, flops_per_s=1e9, **about) for name in "ab"], Link(1e7))  # type: ignore[arg-type]
 
 
 def row_of(frame: pl.DataFrame, method: str) -> dict[str, Any]:
@@ -64,7 +55,7 @@ class TestCompare:
         assert frame.head(count)["samples_per_s"].is_sorted(descending=True)
 
     def test_samples_stay_where_rules_keep_them(self) -> None:
-        moved = compare("lenet5", home(may_leave=False)).frame.filter("raw_samples_move")
+        moved = at_home(may_leave=False).frame.filter("raw_samples_move")
         assert len(moved) > 1
         assert moved["reason"].str.contains("may not leave").all()
 
@@ -73,7 +64,7 @@ class TestCompare:
         assert frame.filter(pl.col("reason").is_null())["method"].to_list() == ["one node"]
 
     def test_method_that_does_not_fit_is_marked_and_not_the_answer(self) -> None:
-        found = compare("resnet18", home(1000, memory_bytes=1e8), 8)
+        found = at_home(1000, 8, model="resnet18", memory_bytes=1e8)
         row = row_of(found.frame, "one node")
         assert row["fits"] is False
         assert row["memory_node"] == "board0"
@@ -115,10 +106,11 @@ class TestCompare:
     def test_server_takes_watts_and_memory(self, method: str) -> None:
         boards = [Node(f"board{at}", flops_per_s=8e9, samples=10, watts=5) for at in range(3)]
         edge = Node("edge", flops_per_s=2e11, watts=50, memory_bytes=1e9)
-        row = row_of(compare("lenet5", star(boards, [edge], Link(1e7))).frame, method)
+        problem = Problem(LENET, star(boards, [edge], Link(1e7)), memory=of("lenet5"))
+        row = row_of(compared(problem, [METHODS[method]]).frame, method)
         assert row["joules_per_1000_samples"] == pytest.approx(65 * 1000 / row["samples_per_s"])
         assert row["memory_node"] == "edge"
-        assert row["memory_bytes"] == 2 * profile_model("lenet5").table["param_bytes"].sum()
+        assert row["memory_bytes"] == 2 * LENET.table["param_bytes"].sum()
         assert row["fits"] is None  # the boards do not state their memory
 
     def test_memory_of_a_module_is_that_of_the_zoo(self) -> None:
@@ -130,20 +122,19 @@ class TestCompare:
             assert traced(samples) == pytest.approx(stored(samples), rel=0.02)
 
     def test_memory_of_a_profile_alone_is_not_known(self) -> None:
-        frame = compare(profile_model("lenet5"), home()).frame
+        frame = compare(LENET, pair(memory_bytes=1e9)).frame
         assert frame["memory_bytes"].is_null().all()
         assert frame["fits"].is_null().all()
 
 
 class TestAnswer:
     def test_the_threshold_is_where_the_winner_changes(self) -> None:
-        found = compare("lenet5", home(2, may_leave=False), 8)
+        found = at_home(2, 8, may_leave=False)
         assert found.threshold is not None
         mbps = found.threshold.bandwidth_mbps
         factor = 1.03 if found.threshold.above else 1 / 1.03
         before, after = (
-            compare("lenet5", home(one, may_leave=False), 8).system
-            for one in (mbps / factor, mbps * factor)
+            at_home(one, 8, may_leave=False).system for one in (mbps / factor, mbps * factor)
         )
         assert before == found.system != after
         text = str(found)
@@ -168,25 +159,22 @@ class TestAnswer:
 
     def test_answer_that_names_a_pipeline_says_that_others_do_not_split_batches(self) -> None:
         said = "Pipelines alone split a batch into micro-batches by themselves, so the order"
-        assert said in str(compare("resnet18", home(1000, memory_bytes=1e8), 8))
-        assert said not in str(compare("lenet5", home(2, may_leave=False), 8))
+        assert said in str(at_home(1000, 8, model="resnet18", memory_bytes=1e8))
+        assert said not in str(at_home(2, 8, may_leave=False))
 
     def test_samples_that_nobody_states_and_those_left_out_are_assumptions(
         self, frame: pl.DataFrame
     ) -> None:
-        silent = full_mesh([Node(name, flops_per_s=1e9) for name in "ab"], Link(1e7))
-        assert compare("lenet5", silent).frame["assumes"][0].count("none says how many") == 1
+        assert compare("lenet5", pair()).frame["assumes"][0].count("none says how many") == 1
         rows = frame.filter(pl.col("samples_share") < 1)["assumes"]
         assert rows.str.contains("not learnt from: the samples of board").all()
 
     def test_answer_says_where_the_fastest_method_runs(self) -> None:
-        assert str(compare("lenet5", home(1000))).startswith(
-            "One node, samples sent once (on edge)"
-        )
+        assert str(at_home(1000)).startswith("One node, samples sent once (on edge)")
 
     @pytest.mark.parametrize("mbps", [2, 20])
     def test_the_table_has_the_answer_and_its_runner_up_of_another_system(self, mbps: int) -> None:
-        found = compare("lenet5", home(mbps, may_leave=mbps > 2), 8)
+        found = at_home(mbps, 8, may_leave=mbps > 2)
         first, second = found.best().head(2).iter_rows(named=True)
         assert first["method"] == found.method
         assert first["system"] != second["system"]
@@ -259,41 +247,40 @@ class TestBest:
         assert best(frame)["method"].to_list() == [f"w{at}" for at in range(15 - MOST_ROWS, 15)]
 
 
-def printed(cluster: Cluster, width: int = 100, *, every: bool = False) -> str:
+def printed(found: Comparison, width: int = 100, *, every: bool = False) -> str:
     """The table, as a terminal of `width` columns shows it."""
     console = Console(width=width, file=StringIO())
-    for each in shown(compare("lenet5", cluster, 8), "LeNet-5", width, every=every):
+    for each in shown(found, "LeNet-5", width, every=every):
         console.print(each)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 class TestText:
-    @pytest.mark.parametrize("watts", [None, 5.0])
-    def test_expenses_are_shown_where_nodes_state_them(self, watts: float | None) -> None:
-        nodes = tuple(replace(node, watts=watts) for node in home().nodes)
-        assert ("J a 1000" in printed(replace(home(), nodes=nodes))) is (watts is not None)
+    def test_expenses_are_shown_where_nodes_state_them(self) -> None:
+        assert "J a 1000" in printed(at_home(20, 8))
+        assert "J a 1000" not in printed(compare("lenet5", pair()))
 
     def test_blank_lines_part_methods_whose_rates_do_not_compare(self) -> None:
-        body = printed(home(), 160).partition("───")[2].partition("samples/s (low-high)")[0]
+        body = printed(at_home(20, 8), 160).partition("───")[2].partition("samples/s (low-high)")[0]
         lines = [line.strip() for line in body.splitlines()[1:]]
         parts = " ".join(line or "|" for line in lines).split("|")
         assert ["hiertrain" in part for part in parts if part] == [True, False, False]
         assert ["fedavg" in part for part in parts if part] == [False, False, True]
-        assert "rates compare within a part" in " ".join(printed(home()).split())
+        assert "rates compare within a part" in " ".join(printed(at_home(20, 8)).split())
 
     def test_without_a_method_that_fits_there_is_no_table(self) -> None:
         chip = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
-        assert printed(chip).startswith("Left out: 1 that need more memory")
+        assert printed(compare("lenet5", chip)).startswith("Left out: 1 that need more memory")
 
     def test_a_name_from_one_paper_is_explained(self) -> None:
         title = "synchronous exchange of whole gradients among peers"
-        text = printed(home(), 200, every=True)
+        text = printed(at_home(20, 8), 200, every=True)
         assert all(word in text for word in f"baseline: {title}".split())
         assert METHODS["baseline"].label == f"DLion (baseline: {title})"
         assert METHODS["hiertrain"].label == "HierTrain"
 
     def test_a_dozen_rows_and_how_to_see_the_rest(self) -> None:
-        text = printed(home())
+        text = printed(at_home(20, 8))
         assert "dlion" not in text  # max10 is faster
         assert re.search(r"Left out: \d+ slower than another of their system", text)
         for plan in ("--all", "--explain METHOD", "--csv FILE"):
@@ -303,7 +290,7 @@ class TestText:
 
     @pytest.mark.parametrize("width", [80, 100, 160])
     def test_all_methods_are_shown_whole_however_narrow_the_terminal(self, width: int) -> None:
-        text = printed(home(), width, every=True)
+        text = printed(at_home(20, 8), width, every=True)
         assert max(len(line.rstrip()) for line in text.splitlines()) <= width
         assert "…" not in text
         words = " ".join(METHODS).split()
@@ -311,7 +298,7 @@ class TestText:
         assert "Left out" not in text
 
     def test_explanation_says_where_it_runs_and_what_it_assumes(self) -> None:
-        found = compare("lenet5", home(), 8)
+        found = at_home(20, 8)
         said = found.explain("one node, samples sent once")
         assert said.startswith("one node, samples sent once, of one node:\n")
         assert "\n  runs: on edge\n" in said
@@ -328,7 +315,7 @@ class TestText:
 
     def test_times_are_those_of_a_node_or_of_all_of_a_group(self, tmp_path: Path) -> None:
         path = tmp_path / "times.parquet"
-        LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=4).save(path)
+        LayerTimes.from_flops(LENET, flops_per_s=1e9, batch_size=4).save(path)
         assert list(parse_times([f"board={path}"], home())) == ["board0", "board1", "board2"]
         with pytest.raises(UnknownNodeError):
             parse_times([f"bord={path}"], home())

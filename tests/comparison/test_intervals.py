@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tests.comparison.test_compare import home
-from workbench.comparison import METHODS, Problem, charts, compare
+from tests.comparison.clusters import at_home, home
+from workbench.comparison import METHODS, Problem, charts
 from workbench.comparison.compare import Comparison, compared, lead
 from workbench.comparison.intervals import (
     KINDS,
@@ -35,14 +35,9 @@ def rates(*of: tuple[str, str, float | None]) -> pl.DataFrame:
     return frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
 
 
-@pytest.fixture(scope="module")
-def answer() -> Comparison:
-    return compare("lenet5", home())
-
-
-@pytest.fixture(scope="module")
-def frame(answer: Comparison) -> pl.DataFrame:
-    return answer.frame
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return at_home().frame
 
 
 def test_an_interval_contains_its_rate_and_is_missing_where_that_is(frame: pl.DataFrame) -> None:

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.comparison.clusters import clusters
+from tests.comparison.clusters import OF_EACH_SYSTEM, clusters
+from tests.long import usually
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import METHODS, Problem, measured, text
@@ -61,11 +62,16 @@ def reason(cluster: Cluster, method: str, at_most_s: float = 60.0) -> str:
 class TestTrial:
     """What is measured, decided by simulations."""
 
+    @pytest.mark.parametrize(
+        "names", usually([OF_EACH_SYSTEM], [OF_EACH_SYSTEM, [*METHODS]]), ids=len
+    )
     @settings(max_examples=5, deadline=None)
-    @given(clusters(2, 4, far=True))
-    def test_links_that_carry_nothing_may_be_left_out(self, cluster: Cluster) -> None:
+    @given(cluster=clusters(2, 4, far=True))
+    def test_links_that_carry_nothing_may_be_left_out(
+        self, names: list[str], cluster: Cluster
+    ) -> None:
         problem = Problem(LENET, cluster, 8)
-        for name, plan in usable(problem, METHODS.values()).items():
+        for name, plan in usable(problem, [METHODS[name] for name in names]).items():
             try:
                 trial = Measurement.of(problem, plan, 1e9)
             except UserError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pickle
 from functools import cache
 
-import polars as pl
 import pytest
 from torch import nn
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.comparison import Problem, compare
+from workbench.comparison import METHODS, Problem, compare
+from workbench.comparison.compare import compared
 from workbench.comparison.memory import StepMemory, memory_of
 from workbench.memory import dataflow, trace
 from workbench.profiles import profile_model
@@ -33,15 +33,14 @@ def laptop(share: float | None, model: str = "resnet18") -> Problem:
     return Problem(profile_model(model), cluster, BATCH, memory=of(model))
 
 
-def row_of(cluster: Cluster, method: str, model: str = "resnet18") -> dict[str, object]:
-    frame = compare(model, cluster, BATCH).frame
-    return frame.row(by_predicate=pl.col("method") == method, named=True)
+def row_of(problem: Problem, method: str) -> dict[str, object]:
+    (row,) = compared(problem, [METHODS[method]]).frame.iter_rows(named=True)
+    return row
 
 
 @pytest.mark.parametrize(("share", "fits"), [(None, None), (1.01, True), (0.99, False)])
 def test_step_fits_a_node_that_has_its_memory(share: float | None, fits: bool | None) -> None:
-    problem = laptop(share)
-    row = row_of(problem.cluster, "one node")
+    row = row_of(laptop(share), "one node")
     assert row["fits"] is fits
     assert row["memory_bytes"] == of()(BATCH)
 
@@ -68,7 +67,9 @@ def test_it_is_unknown_whether_a_method_fits_where_a_node_states_no_memory(
         Node(f"n{at}", flops_per_s=1e9, samples=10, memory_bytes=room)
         for at, room in enumerate(rooms)
     ]
-    assert row_of(full_mesh(nodes, Link(1e8)), "all-reduce")["fits"] is fits
+    cluster = full_mesh(nodes, Link(1e8))
+    problem = Problem(profile_model("resnet18"), cluster, BATCH, memory=of())
+    assert row_of(problem, "all-reduce")["fits"] is fits
 
 
 @pytest.mark.parametrize("model", ["lenet5", lenet5()], ids=["zoo", "module"])

@@ -35,7 +35,7 @@ def stressed(cluster: Cluster, *methods: str, **options: Any) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
-    return stressed(boards(), *WAITING, *PATIENT, "one node", epochs=2)
+    return stressed(boards(), *WAITING, *PATIENT, "one node")
 
 
 def test_every_method_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:

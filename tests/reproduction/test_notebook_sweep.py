@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.long import usually
 from tests.reproduction.helpers import PARAMETERS, gone, kernels_below, stuck, write_notebook
 from workbench.reproduction import notebook_sweep as module
 from workbench.reproduction.notebook_files import Notebook, read_notebook
@@ -146,7 +147,7 @@ def waiting(notebook: Path) -> contextlib.AbstractContextManager[subprocess.Pope
     return stuck(lambda: "4 1000" in runs(notebook), go, "sweep", str(notebook), *asked)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", usually([signal.SIGTERM], [signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupt_keeps_what_is_finished(notebook: Path, number: signal.Signals) -> None:
     out = notebook.parents[1] / "out"
     with waiting(notebook) as process:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -156,6 +157,16 @@ def each(weights: Any) -> list[Tensor]:
     """Flat vectors of all nodes."""
     several = isinstance(weights, tuple) or weights.ndim == 2
     return [torch.as_tensor(one) for one in (weights if several else [weights])]
+
+
+def combined(
+    systems: Iterable[str], names: Iterable[str], usual: Callable[[str, str], bool]
+) -> list[Any]:
+    """Return all pairs as parameters, those that are not usual marked as long."""
+    return [
+        pytest.param(system, name, marks=() if usual(system, name) else pytest.mark.long)
+        for system, name in product(systems, names)
+    ]
 
 
 def tensors_of(x: Any) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:

@@ -15,11 +15,13 @@ import torch
 import transformers
 from torch import nn
 
+from tests.long import usually
 from tests.training.systems import (
     ALONE,
     BATCH,
     MIXED,
     check_plain_loop,
+    combined,
     placed,
     tiers,
     train_several,
@@ -54,8 +56,11 @@ ADAPTED: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.parametrize("made", ADAPTED)
-@pytest.mark.parametrize("system", ALONE)
+def is_usual(system: str, made: str) -> bool:
+    return made == "of the zoo" or system in ("dynacomm", "hiertrain, three tiers")
+
+
+@pytest.mark.parametrize(("system", "made"), combined(ALONE, ADAPTED, is_usual))
 def test_adapters_have_the_weights_of_a_plain_loop(
     system: str, made: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +77,7 @@ SENT = {
 """Labels of what the nodes of a system send."""
 
 
-@pytest.mark.parametrize("made", ADAPTED)
+@pytest.mark.parametrize("made", usually(["of the zoo"], ADAPTED))
 @pytest.mark.parametrize("system", SENT)
 def test_adapters_alone_are_sent(system: str, made: str) -> None:
     module = ADAPTED[made]()
