@@ -47,7 +47,7 @@ def no_plan_is_faster(seed: int, layers: int, nodes: int) -> None:
     assert iteration(problem, plan).total_s <= least_s * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", usually([n for n in range(16) if n % 8 != 7], range(500)))
+@pytest.mark.parametrize("seed", usually(range(7), range(500)))
 def test_no_plan_is_faster(seed: int) -> None:
     no_plan_is_faster(seed, *SIZES[seed % len(SIZES)])
 

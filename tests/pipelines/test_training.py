@@ -19,6 +19,7 @@ from workbench.clusters import Link
 from workbench.pipelines import Plan, Problem, Stage, Tied
 from workbench.pipelines.schedules import SCHEDULES
 from workbench.pipelines.training import Setup, Trained, train
+from workbench.runtime.measured.sessions import Session
 from workbench.training import RunOptions
 from workbench.training.evaluation import tensors_of
 from workbench.training.repeatable import STEP, seeded
@@ -271,7 +272,7 @@ def test_without_a_flush_stages_learn_with_stashed_weights(
     assert len(trained.losses) == STEPS
 
 
-def test_measured_as_simulated() -> None:
+def test_measured_as_simulated(ray_session: Session) -> None:
     setup = setup_of(normalised)
     seconds = 1e-3 * setup.problem.forward_s
     problem = replace(setup.problem, forward_s=seconds, backward_s=seconds, update_s=0 * seconds)

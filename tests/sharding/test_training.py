@@ -24,6 +24,7 @@ from tests.pipelines.test_training import (
 from workbench import datasets, training
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.runtime import Crash
+from workbench.runtime.measured.sessions import Session
 from workbench.sharding import PLANNERS, Plan, Setup, ends_s, train
 from workbench.sharding.learning import Replica
 from workbench.sharding.programs import Worker
@@ -163,7 +164,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         setup_of(Shortcut, cluster=Cluster([Node("a"), Node("b")], links))
 
 
-def test_measured_as_simulated() -> None:
+def test_measured_as_simulated(ray_session: Session) -> None:
     setup = setup_of(normalised, 2, epochs=1)
     plan = cut(setup, 3, 2)
     measured: Any = training.train(setup, plan, RunOptions(measured=True))
