@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad, functional
 from torch.utils.checkpoint import checkpoint
 
+from tests.long import usually
 from workbench import memory
 from workbench.memory.fitting import Fitted
 from workbench.utils.checks import UserError
@@ -181,7 +182,7 @@ DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("draw", usually(("dropout", "samples", "leaks"), DRAWS))
 def test_masks_are_those_of_the_forward_pass_though_another_thread_draws(
     draw: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
