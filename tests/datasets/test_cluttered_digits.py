@@ -61,21 +61,23 @@ def test_no_test_image_comes_from_a_digit_to_train_on(monkeypatch: pytest.Monkey
     black, white = np.zeros_like(plain.x_train), np.ones_like(plain.x_test)
     parts = Dataset("plain", black, plain.y_train, white, plain.y_test, plain.classes)
     monkeypatch.setattr(digits, "load", lambda: parts)
-    monkeypatch.setattr(cluttered_digits, "_NOISE", 0)
-    records = np.frombuffer(cluttered_digits.make(), np.uint8).reshape(12_000, -1)
-    assert not records[:10_000, 1:].any()
-    assert (records[10_000:, 1:].max(axis=1) == 255).all()
-    assert set(plain.y_test[np.arange(2_000) % 355] == records[10_000:, 0]) == {True}
+    for name, value in (("_NOISE", 0), ("TRAIN", 1_500), ("TEST", 400)):  # each digit at least once
+        monkeypatch.setattr(cluttered_digits, name, value)
+    records = np.frombuffer(cluttered_digits.make(), np.uint8).reshape(1_900, -1)
+    assert not records[:1_500, 1:].any()
+    assert (records[1_500:, 1:].max(axis=1) == 255).all()
+    assert set(plain.y_test[np.arange(400) % 355] == records[1_500:, 0]) == {True}
 
 
 def test_a_digit_stays_upright_where_nothing_distorts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enlarged 2.5 times about its centre: what linear interpolation makes of it, to one level."""
-    for name, value in (("HALF_TURN", 0), ("SHEAR", 0), ("SIZE", (20, 20)), ("SHIFT", 0)):
+    plainest = {"HALF_TURN": 0, "SHEAR": 0, "SIZE": (20, 20), "SHIFT": 0, "PIECES": 0, "NOISE": 0}
+    for name, value in plainest.items():
         monkeypatch.setattr(cluttered_digits, f"_{name}", value)
-    monkeypatch.setattr(cluttered_digits, "_PIECES", 0)
-    monkeypatch.setattr(cluttered_digits, "_NOISE", 0)
+    monkeypatch.setattr(cluttered_digits, "TRAIN", 10)
+    monkeypatch.setattr(cluttered_digits, "TEST", 10)
     plain = datasets.load("digits").x_train[7, 0]
-    records = np.frombuffer(cluttered_digits.make(), np.uint8).reshape(12_000, -1)
+    records = np.frombuffer(cluttered_digits.make(), np.uint8).reshape(20, -1)
     image = records[7, 1:].reshape(28, 28)
     at = (np.arange(28) - 13.5) / 2.5 + 3.5
     rows = np.stack([np.interp(at, range(-1, 9), [0, *row, 0]) for row in plain])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.long import usually
 from workbench.dlion.costs.iteration import iteration
 from workbench.dlion.explorer import Setting, cluster_of, workload_of
 
 
-@pytest.mark.parametrize("workers", [3, 6, 12])
+@pytest.mark.parametrize("workers", usually([3, 6], [3, 6, 12]))
 def test_regions_of_any_number_of_workers_are_as_far_apart(workers: int) -> None:
     """Whole gradients take less over faster links between them."""
     slow_s, fast_s = (

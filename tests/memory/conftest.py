@@ -1,4 +1,4 @@
-"""What tracing imports at its first use is imported before the tests of this room."""
+"""Searches for garbage, of which every fit makes one, look at what a test made alone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import nn
 from workbench import memory
 
 
-@pytest.fixture(scope="package", autouse=True)
-def _imported() -> None:
-    """Leave these imports out of each later search for garbage, of which every fit makes one."""
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_search() -> None:
+    """Leave out what PyTorch imports as it traces, and what tests of other files keep."""
     memory.fit(nn.Linear(2, 2), torch.randn(2, 2), "1MB")
     gc.collect()
     gc.freeze()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -36,11 +38,21 @@ def check(
         arena = Arena(arena.plan)
 
 
+@cache
+def traced(name: str, training: bool) -> OperatorGraph:
+    return trace(made(name), (4,), 4, training)
+
+
+@cache
+def traced_of_zoo(name: str, training: bool) -> tuple[OperatorGraph, Tensor, Tensor]:
+    module, x, y = of_zoo(name)
+    return trace(module, MODELS[name].input_shape, 2, training), x, y
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_arenas_of_every_planner_give_the_same(planner: str, training: bool) -> None:
-    module, x, y = of_zoo("resnet20_cifar")
-    graph = trace(module, (3, 32, 32), 2, training)
+    graph, x, y = traced_of_zoo("resnet20_cifar", training)
     arena = Arena(plan_memory(graph, planner, rounds=0))
     assert arena.block.numel() <= arena.plan.total_bytes + 64
     check(graph, arena, (x, y) if training else (x,))
@@ -50,8 +62,8 @@ def test_arenas_of_every_planner_give_the_same(planner: str, training: bool) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> None:
     x, y = torch.randn(4, 4), torch.tensor([0, 1, 2, 3])
-    traced = trace(made(name), (4,), 4, training)
-    for graph in (traced, optimise(traced).graph):
+    plain = traced(name, training)
+    for graph in (plain, optimise(plain).graph):
         for order in ORDERS:
             plan = plan_memory(graph, order=order, rounds=0)
             check(graph, Arena(plan), (x, y) if training else (x,))
@@ -73,7 +85,7 @@ def test_a_parameter_that_is_returned_is_not_updated_in_its_place() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_arenas_that_run_steps_again_give_the_same(name: str) -> None:
     x, y = torch.randn(4, 4), torch.tensor([0, 1, 2, 3])
-    graph = trace(made(name), (4,), 4, training=True)
+    graph = traced(name, training=True)
     whole = plan_memory(graph, rounds=0).total_bytes
     for budget in range(whole // 2, whole, whole // 10):
         try:
@@ -100,8 +112,8 @@ def test_training_in_half_of_the_memory(name: str) -> None:
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), SMALL))
 def test_arenas_of_optimised_graphs_give_the_same(name: str, training: bool) -> None:
-    module, x, y = of_zoo(name)
-    graph = optimise(trace(module, MODELS[name].input_shape, 2, training)).graph
+    plain, x, y = traced_of_zoo(name, training)
+    graph = optimise(plain).graph
     arena = Arena(plan_memory(graph, rounds=0))
     check(graph, arena, (x, y) if training else (x,), rounded=True)
 

@@ -50,7 +50,7 @@ def test_a_budget_is_kept_and_its_price_named() -> None:
     )
     assert found.budgeted is not None
     assert found.needs.total <= budget
-    assert re.search(r"takes \d+% to \d+% longer \(estimated .* not timed\)", price(found))
+    assert re.search(r"takes \d+ % to \d+ % longer \(estimated .* not timed\)", price(found))
 
 
 def test_recorded_steps_took_no_longer_than_the_range_says() -> None:

@@ -133,7 +133,7 @@ PLANNING = """
 import resource, torch
 from torch import nn
 from workbench import memory
-layers = [layer for _ in range(24) for layer in (nn.Linear(256, 256), nn.Tanh())]
+layers = [layer for _ in range(12) for layer in (nn.Linear(256, 256), nn.Tanh())]
 def most_bytes(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 memory.fit(nn.Sequential(*layers), torch.randn(64, 256), "100%", loss=lambda y: y.square().mean())
 before = most_bytes()
@@ -148,5 +148,5 @@ def test_planning_takes_less_memory_than_its_budget() -> None:
         [sys.executable, "-c", PLANNING], cwd=ROOT, capture_output=True, text=True, check=True
     )
     took, budget, plain = map(int, done.stdout.split())
-    assert plain > 400e6  # 24 layers of 17 MB each, and what Tanh makes of them
+    assert plain > 200e6  # 12 layers of 17 MB each, and what Tanh makes of them
     assert took < budget

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.long import usually
 from tests.memory.tracing.modules import Calling
 from workbench.memory.tracing.passes import Passes, trace_passes
 from workbench.utils.checks import UserError
@@ -75,7 +76,13 @@ CHANGES: dict[str, tuple[Callable[[Any, Tensor], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+USUAL_CHANGES = (
+    *("number in a list", "set", "nested", "full deque of tensors", "part", "object"),
+    *("global dict", "cache"),
+)
+
+
+@pytest.mark.parametrize("change", usually(USUAL_CHANGES, CHANGES))
 def test_what_a_forward_pass_leaves_behind_is_refused(change: str) -> None:
     keep, reason = CHANGES[change]
     with pytest.raises(UserError, match=f"^M {reason}.*return it, or keep it in a buffer"):
@@ -107,7 +114,13 @@ DRAWS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+USUAL_DRAWS = (
+    *("Python", "NumPy", "attribute", "new generator", "new of Python's", "operating system's"),
+    *("closure", "object of the file"),
+)
+
+
+@pytest.mark.parametrize("draw", usually(USUAL_DRAWS, DRAWS))
 def test_random_numbers_of_python_and_numpy_are_refused(draw: str) -> None:
     with pytest.raises(UserError, match=r"^M draws random numbers .* in its forward"):
         traced(lambda m, x: DRAWS[draw](m, m.layers(x)))

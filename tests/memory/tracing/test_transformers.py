@@ -11,6 +11,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from tests.long import usually
 from tests.memory.tracing.test_functional import check_step, same
 from workbench.memory import trace
 from workbench.memory.executor import run
@@ -67,6 +68,9 @@ MODELS = {
     "classes": Foreign(classes, "int64[8]"),
     "t5": Foreign(t5, "input_ids=int64[8],decoder_input_ids=int64[8]"),
 }
+each_model = pytest.mark.parametrize(
+    "name", usually(("gpt2", "llama, masked", "bert, masked", "classes", "t5"), MODELS)
+)
 
 
 def made(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
@@ -85,7 +89,7 @@ def called(module: nn.Module, tokens: dict[str, Tensor]) -> Any:
     return module(**tokens) if "input_ids" in tokens else module(*tokens.values())
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each_model
 def test_inference_is_the_models_own(name: str) -> None:
     module, tokens = made(name)
     graph = trace(module, MODELS[name].inputs, 3)
@@ -94,7 +98,7 @@ def test_inference_is_the_models_own(name: str) -> None:
     same(run(graph, tuple(tokens.values()))[: len(tensors_in(wanted))], tensors_in(wanted))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each_model
 def test_a_step_is_sgds_own(name: str) -> None:
     module, tokens = made(name)
     graph = trace(module, MODELS[name].inputs, 3, training=True)
@@ -108,7 +112,7 @@ def test_a_step_is_sgds_own(name: str) -> None:
     check_step(graph, (*tokens.values(), target), module, loss)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each_model
 def test_every_cut_has_the_models_bits(name: str) -> None:
     module, tokens = made(name)
     pieces = cut(module.eval(), MODELS[name].inputs)
