@@ -42,7 +42,7 @@ def test_the_scale_decides_sizes_and_a_user_the_other_parameters() -> None:
     assert twice.parameters() == {"seed": 1}
 
 
-@pytest.mark.parametrize("key", usually(["dlion fig9", "edgegossip fig12"], SEEDED))
+@pytest.mark.parametrize("key", usually(["dlion weightings", "edgegossip fig12"], SEEDED))
 def test_rows_of_more_seeds_are_those_of_each(key: str) -> None:
     """So that seeds can be added to a recording."""
     both = SEEDED[key].frame("smoke", seeds=2)
