@@ -139,7 +139,7 @@ class TestAnswer:
         assert before == found.system != after
         text = str(found)
         assert "as fast as the runner-up" in text
-        assert "% of an iteration" in text
+        assert "% of the time" in text
         assert "becomes the fastest at " in text
         assert found.threshold.links.startswith("all links like board")
         assert f"({found.threshold.links})" in text
@@ -189,7 +189,7 @@ class TestAnswer:
         frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
         kinds = {name: kinds_of(METHODS[name]) for name in frame["method"]}
         assert lead(with_intervals(frame, kinds)) == (
-            "All-reduce comes first: phone is busy for 50 % of an iteration.",
+            "All-reduce comes first: phone is busy for 50 % of the time.",
             "It is as fast as the runner-up, HierTrain (too close to call).",
         )
 
@@ -346,7 +346,7 @@ class TestCommand:
         result = self.run("lenet5", "--cluster", file, *size, "--all", *explain)
         assert result.exit_code == 0, result.output
         assert all(method in result.stdout for method in METHODS)
-        assert "of an iteration" in result.stdout
+        assert "of the time" in result.stdout
         assert "\nfedavg, of FedAvg:\n" in result.stdout
         assert "\nhiertrain, of HierTrain, cannot be used here: " in result.stdout
         written = pl.read_csv(csv)

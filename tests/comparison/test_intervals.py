@@ -130,7 +130,7 @@ def test_the_answer_names_what_is_too_close_to_call() -> None:
         ("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.5), ("fedavg", "FedAvg", 5)
     )
     assert lead(intervals(three)) == (
-        "All-reduce comes first: phone is busy for 50 % of an iteration.",
+        "All-reduce comes first: phone is busy for 50 % of the time.",
         "It is 1.05 x as fast as the runner-up, HierTrain (too close to call).",
     )
     apart = intervals(three.filter(pl.col("method") != "hiertrain"))

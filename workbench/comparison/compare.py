@@ -321,7 +321,7 @@ def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
     place = "comes first" if close & {*usable["method"]} else "is the fastest"
     fastest = (
         f"{label[0].upper()}{label[1:]}{where} {place}: {bottleneck} is busy for "
-        f"{percent(first['busy_share'])} of an iteration."
+        f"{percent(first['busy_share'])} of the time."
     )
     others = usable.filter(pl.col("system") != first["system"])
     if others.is_empty():

@@ -45,6 +45,9 @@ SCHEMA: dict[str, Any] = {
     "reason": pl.String,
 }
 
+LATER = "messages arrive later and later"
+"""What a method gives up that sends more than a link carries, and does not wait for it."""
+
 KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
 _EXACT = pl.col("update") == EQUAL
 KIND = (
@@ -132,7 +135,7 @@ def _row(problem: Problem, method: Method, plan: Plan | str) -> dict[str, Any]:
     if plan.accumulates < problem.accumulate:
         assumes += (f"gradients are not accumulated: batches have {problem.batch_size} samples",)
     if most.share > 1 + 1e-6:
-        assumes += (f"{most.what} carries less than is sent, so messages arrive later and later",)
+        assumes += (f"{most.what} carries less than is sent, so {LATER}",)
     row |= {
         "samples_per_s": cost.samples_per_s,
         "predicted_samples_per_s": plan.predicted_s and cost.samples / plan.predicted_s,
@@ -220,7 +223,7 @@ def explanation(row: Mapping[str, Any]) -> str:
         "90 % interval": f"{low} to {high} samples/s",
         "too close to call with": row["too_close"],
         "predicted": predicted and f"{three_digits(predicted)} samples/s by its own cost model",
-        "limited by": f"{row['limited_by']}, busy for {percent(row['busy_share'])} of an iteration",
+        "limited by": f"{row['limited_by']}, busy for {percent(row['busy_share'])} of the time",
         "computing": f"{percent(1 - row['waiting_share'])} of the time",
         "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
         + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),

@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench.clusters import Cluster
 from workbench.comparison.methods import EQUAL, METHODS
-from workbench.comparison.table import KIND
+from workbench.comparison.table import KIND, LATER
 from workbench.profiles import LayerTimes
 from workbench.utils import terminal
 from workbench.utils.checks import UserError
@@ -116,9 +116,7 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
         INTERVAL: True,
         CLOSE: any(letters),
         ONE_NODE: "x one node" in headings,
-        "(+3): as many others of the same system are within 2 %": any(
-            row.get("alike") for row in by_row
-        ),
+        "(+N): N others of the same system are within 2 %": any(row.get("alike") for row in by_row),
         PARTS: len({row["kind"] for row in by_row}) > 1,
     }
     table.caption = "\n".join(note for note, counts in notes.items() if counts)
@@ -231,6 +229,8 @@ def gives_up(row: Row) -> str:
         parts.append(f"learns from {percent(row['samples_share'])} of the samples")
     if row["raw_samples_move"]:
         parts.append("samples leave their nodes")
+    if LATER in row["assumes"]:
+        parts.append(LATER)
     return "; ".join(parts)
 
 

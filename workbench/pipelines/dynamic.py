@@ -244,7 +244,7 @@ def dynamic(
     stretches = list(combinations(range(nodes + 1), 2))  # places p and q of an order
     groups = {(p, q): tuple(sorted(order[p:q])) for p, q in stretches}
     for stages in range(1, min(nodes, layers) + 1):
-        depth = min(variant.depth(stages), most or problem.batch)
+        depth = min(variant.depth(stages), problem.batch if most is None else most)
         longer = np.full_like(best, math.inf)
         choice: dict[tuple[int, int], tuple[int, int]] = {}
         reached = np.isfinite(best).any(axis=0)
@@ -261,9 +261,8 @@ def dynamic(
                 ahead_s = np.maximum(ahead_s + cut_s, count * cut_s / 2)
             end_s = times.replicas(group, samples).end_s
             total_s = np.maximum(stage_s + ahead_s, count * stage_s + end_s)
-            if problem.owners and (
-                stages == 1 or not head
-            ):  # with a head, the last nodes are the first
+            takes_samples = stages == 1 or not head  # with a head, the last nodes are the first
+            if problem.owners and takes_samples:
                 first_stage = slice(None) if head else slice(1)
                 total_s[first_stage] = np.maximum(total_s[first_stage], times.samples_s(group))
             total_s = np.where(np.isfinite(ahead_s) & _above(layers), total_s, math.inf)

@@ -442,8 +442,8 @@ STRATEGIES_COMPARED = Figure(
     causes={
         "edgegossip.alg2.important": Cause(
             "ours",
-            "it is the ranking that slows: random subsets of the same aggregated points are nearly "
-            "as fast as random points. The paper compares with neither; here LeNet-5 learns MNIST",
+            "it is the ranking that slows: random subsets of the same aggregated points come far "
+            "closer to random points. The paper compares with neither; here LeNet-5 learns MNIST",
         ),
         "edgegossip.alg2.literal": Cause(
             "ours",

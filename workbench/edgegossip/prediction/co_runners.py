@@ -11,7 +11,6 @@ import contextlib
 import math
 import multiprocessing
 import os
-import random
 import signal
 import socket
 import tempfile
@@ -90,7 +89,7 @@ def devices() -> Iterator[Devices]:
     ):
         sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         records = -(-SPLIT_BYTES // RECORD_BYTES)
-        _write(input_file, _text() + random.randbytes(records * RECORD_BYTES))
+        _write(input_file, _text() + np.random.default_rng(1).bytes(records * RECORD_BYTES))
         yield Devices(input_file, output, sender, receiver)
 
 
@@ -111,10 +110,10 @@ def sort_records(size_bytes: int, on: Devices) -> None:
 
 def _text() -> bytes:
     """Words of a split; of 5,000, the k-th is drawn about 1 / k as often as the first."""
-    drawn = np.random.default_rng(0)
-    words = np.array([f"{word:x}" for word in drawn.integers(1 << 32, size=5000)], dtype="S8")
+    rng = np.random.default_rng(0)
+    words = np.array([f"{word:x}" for word in rng.integers(1 << 32, size=5000)], dtype="S8")
     shares = 1 / np.arange(1, len(words) + 1)
-    return drawn.choice(words, SPLIT_BYTES // WORD_BYTES, p=shares / shares.sum()).tobytes()
+    return rng.choice(words, SPLIT_BYTES // WORD_BYTES, p=shares / shares.sum()).tobytes()
 
 
 REST = "none"

@@ -83,7 +83,7 @@ class Step:
             raise BudgetError(
                 f"{self.name} does not train within {bytes_as_text(budget_bytes)}"
                 f"{taken if taken_bytes else ''}: with recomputation, at least "
-                f"{bytes_as_text(least, up=True)}: {self._parts()}",
+                f"{bytes_as_text(least, up=True)} (to within 2 %): {self._parts()}",
                 least,
             ) from None
         return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
