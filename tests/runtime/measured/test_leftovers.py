@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.long import usually
 from workbench.runtime.measured import guard
 
 MARK = "WORKBENCH_TEST_OF_LEFTOVERS"
@@ -126,15 +127,14 @@ def assert_nothing_left(driver: Driver, ports: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "by", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+    "by", usually([signal.SIGKILL], [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 )
 def test_after_a_signal_to_the_driver(by: signal.Signals, tmp_path: Path) -> None:
     driver = Driver("endless", tmp_path)
     assert wait_for(driver.runs)
     ports = driver.ports()
     assert len(ports) > 2
-    send = os.killpg if by == signal.SIGINT else os.kill  # a terminal sends Ctrl-C to all
-    send(driver.process.pid, by)
+    os.kill(driver.process.pid, by)
     output, errors = driver.process.communicate()
     assert_nothing_left(driver, ports)
     if by == signal.SIGINT:
@@ -188,13 +188,14 @@ def test_guard_ends_agents_whose_title_overwrote_their_environment(tmp_path: Pat
 def test_one_ctrl_c_ends_a_run_with_a_stopped_node(tmp_path: Path) -> None:
     driver = Driver("endless", tmp_path)
     assert wait_for(driver.runs)
+    ports = driver.ports()
     started = psutil.Process(driver.process.pid).children(recursive=True)
     node = next(each for each in started if "".join(each.cmdline()).startswith("ray::Worker"))
     node.suspend()
-    os.kill(driver.process.pid, signal.SIGINT)
+    os.killpg(driver.process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to all
     output, errors = driver.process.communicate()
     assert output.splitlines()[-1] == "interrupted", errors
-    assert_nothing_left(driver, [])
+    assert_nothing_left(driver, ports)
     assert not node.is_running()
 
 
