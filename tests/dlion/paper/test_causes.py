@@ -23,7 +23,7 @@ from workbench.reproduction.figure import answers_of
 from workbench.reproduction.trainings import seconds_to
 
 RECORDED = (
-    *("fig7", "fig11", "fig13", "fig14", "fig15", "fig16", "fig18", "fig21"),
+    *("fig7", "fig9", "fig11", "fig13", "fig14", "fig15", "fig16", "fig18", "fig21"),
     *("candidates", "not_sent"),
 )
 CAUSES = {
@@ -106,6 +106,13 @@ def test_batches_hardly_grow_before_the_highest_accuracy() -> None:
     assert max(fig14["top1"].drop_nulls().to_list()) < 0.7
     sizes = fig14["global_batch"].drop_nulls().to_list()
     assert (min(sizes), max(sizes)) == (192, 500)
+
+
+def test_frequent_transfers_of_weights_cost_no_iteration() -> None:
+    fig9 = frames()["fig9"].drop_nulls("iterations")
+    made = dict(fig9.group_by("period").agg(pl.col("iterations").max()).iter_rows())
+    assert made[10] == made[None] == made[1000] == 889
+    assert "889" in studies.WEIGHTS_ARE_CHEAP.why
 
 
 def reached_s(training: pl.DataFrame, percent: int) -> float:

@@ -191,7 +191,7 @@ def _whom(fig9: pl.DataFrame) -> Answer:
     return Answer(holds, top1.percents())
 
 
-EARLY = 0.2
+EARLY = 0.5
 """Share of a training that is its early phase."""
 
 
@@ -205,18 +205,28 @@ def _no_lambda(fig9: pl.DataFrame) -> Answer:
 
 @by_trainings
 def _replace(fig9: pl.DataFrame) -> Answer:
-    """Whether a lambda of 1 is ahead of all at a fifth of the time, and not at the end."""
+    """Whether a lambda of 1 is ahead of all on average early on, and not at the end.
+
+    From one instant to the next accuracies differ by more than between these lambdas.
+    """
     frame = _shares(fig9)
-    by_then = frame.filter(pl.col("at_s") <= EARLY * pl.col("seconds"))
-    early = Means.by(by_then.filter(pl.col("at_s") == pl.col("at_s").max()), "share")
+    by_then = frame.filter(pl.col("at_s") <= EARLY * pl.col("seconds")).drop_nulls("top1")
+    early = Means.by(by_then, "share")
     end = Means.by(final(frame), "share")
     others = (0.0, 0.5, USUAL.share)
     holds = early[1.0] > max(early[share] for share in others) and end[1.0] < max(
         end[share] for share in others
     )
-    return Answer(holds, f"{percents(early.values())} early, {end.percents()}, lambda, at the end")
+    first = f"{percents(early.values())} on average over the first half"
+    return Answer(holds, f"{first}, {end.percents()}, lambda, at the end")
 
 
+WEIGHTS_ARE_CHEAP = Cause(
+    "ours",
+    "in the paper frequent transfers take much of the network; here the links of Homo A carry the "
+    "weights every 10 iterations beside the gradients, and workers make as many iterations as "
+    "with a transfer every 100. A transfer every 1,000 never comes: 1,500 s have 889",
+)
 FIG9 = accuracy_figure(
     id="fig9",
     sizes={**SIZES, "learning": TIMED},
@@ -229,6 +239,7 @@ FIG9 = accuracy_figure(
         "dlion.fig9c.none": _no_lambda,
         "dlion.fig9c.replace": _replace,
     },
+    causes={"dlion.fig9a.period": WEIGHTS_ARE_CHEAP},
 )
 
 # --- Fig. 14: dynamic batching and its weights; weightings and all techniques are ours ------------
