@@ -59,6 +59,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_search() -> None:
+    """Leave what earlier files import and keep out of searches for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 @dataclass(frozen=True)
 class Clone:
     """A copy of the repository, as its files stand, where commands may write what they like.

@@ -13,7 +13,7 @@ from workbench import memory
 
 @pytest.fixture(scope="module", autouse=True)
 def _little_to_search() -> None:
-    """Leave out what PyTorch imports as it traces, and what tests of other files keep."""
+    """Leave out what PyTorch imports as it traces as well."""
     memory.fit(nn.Linear(2, 2), torch.randn(2, 2), "1MB")
     gc.collect()
     gc.freeze()
