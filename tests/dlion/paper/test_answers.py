@@ -335,7 +335,7 @@ class TestSpeedUps:
         assert found["fig14.dynamic_batching.homo_a"].ours == pytest.approx(20)
         weighted = found["fig14.weighted_update.homo_a"]
         assert weighted.ours == pytest.approx(25)
-        assert weighted.detail == f"until 70 %: 1000/800/600 s, {LEARNT}"
+        assert weighted.detail == f"until 70 %: 1000/800/600 s (neither/batching/weights), {LEARNT}"
         assert "fig14.dynamic_batching.hetero_cpu_a" not in found
         assert answers(fig14=frame(*rows[:3], *rows[6:])) == {}
 
@@ -353,7 +353,7 @@ class TestSpeedUps:
         found = answers(fig14=frame(*reaching(1000.0, **NEITHER), never, *others))
         first = found["fig14.dynamic_batching.homo_a"]
         assert first.ours is None
-        assert first.detail == "not all reach it; until 70 %: never/800/600 s"
+        assert first.detail.startswith("not all reach it; until 70 %: never/800/600 s (")
         assert found["fig14.weighted_update.homo_a"].ours == pytest.approx(25)
 
 
