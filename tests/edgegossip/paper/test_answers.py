@@ -276,6 +276,18 @@ def test_readings_differ_by_less_than_their_noise() -> None:
     assert prediction.FIG11.causes["edgegossip.fig11.sort"].kind == "noise"
 
 
+def test_jobs_of_sort_end_in_time_and_the_largest_of_wordcount_do_not() -> None:
+    """What the cause of Fig. 10's miss says: twice the input is twice the bytes, or no more."""
+    *_, half, largest = prediction.SIZES_BYTES
+    disk = pl.col("disk_bytes_per_s").mean()
+    by_job = pl.read_csv(prediction.RECORDED).group_by("workload", "size_bytes").agg(disk)
+    rate = {(job, size): mean for job, size, mean in by_job.iter_rows()}
+    assert rate["sort", largest] == pytest.approx(2 * rate["sort", half], rel=0.01)
+    assert rate["wordcount", largest] == pytest.approx(rate["wordcount", half], rel=0.01)
+    why = prediction.FIG10.causes["edgegossip.fig10.sort_fluctuates"].why
+    assert "ends before the next begins" in why
+
+
 def test_figure_8_is_read_as_the_paper_defines_it() -> None:
     frame = STORED["fig8"].filter(model="alexnet_cifar")
     total_s = pl.col("ranking_s") + pl.col("learning_s") + pl.col("waiting_s")
